@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpmf: correlated-noise mechanisms for differential privacy.
+ *
+ * This header is the manual. Its sections follow the data:
+ *
+ *   1  status, messages, memory, long work
+ *   2  workload        A, the linear map whose outputs the user wants accurate
+ *   3  participation   which steps one example (or user) may take part in
+ *   4  strategy        C, whose inverse shapes the noise: row t of C^-1 Z is added at step t
+ *   5  sensitivity, error, evaluation
+ *   6  mechanism       strategy + sigma + everything that was assumed; one file
+ *   7  arrays on disk  .npy
+ *
+ * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
+ *
+ *     dpmf_workload *workload = NULL;
+ *     dpmf_strategy *strategy = NULL;
+ *     dpmf_evaluation result;
+ *     dpmf_workload_parse("prefix", 1000, &workload);
+ *     dpmf_strategy_create("toeplitz", workload, NULL, &strategy);
+ *     dpmf_evaluate(workload, NULL, strategy, NULL, &result, NULL);      // NULL participation: single
+ *
+ * Conventions.
+ *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then says which value was
+ *     refused and what is accepted. On failure outputs are unchanged.
+ *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is fine.
+ *   - Workloads, participations, strategies and mechanisms never change once made and may be shared between threads.
+ *   - Steps and coordinates are counted from 0; matrices are row-major.
+ *   - The library never prints, aborts, exits or installs signal handlers.
+ */
+#ifndef DPMF_H
+#define DPMF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DPMF_VERSION_MAJOR 0
+#define DPMF_VERSION_MINOR 1
+#define DPMF_VERSION_PATCH 0
+#define DPMF_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define DPMF_API __attribute__((visibility("default")))
+#define DPMF_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define DPMF_API
+#define DPMF_MUST_CHECK
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 1  Status, messages, memory, long work
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_status {
+    DPMF_OK = 0,
+    DPMF_ERROR_ARGUMENT,    /* a value outside its range; the message names both */
+    DPMF_ERROR_MEMORY,      /* an allocation failed, or would pass the memory limit */
+    DPMF_ERROR_IO,          /* a file could not be opened, read or written */
+    DPMF_ERROR_FORMAT,      /* a file is not what it should be, or its digest does not match */
+    DPMF_ERROR_NUMERICAL,   /* singular where an inverse is needed, or a result that is not finite */
+    DPMF_ERROR_UNSUPPORTED, /* no theorem or no code for this combination */
+    DPMF_ERROR_CANCELLED    /* the progress callback asked to stop */
+} dpmf_status;
+
+/* The version of the library that is loaded (compare with DPMF_VERSION, the one compiled against). */
+DPMF_API const char *dpmf_version(void);
+
+/* A short name of a status: "ok", "argument", "memory", ... */
+DPMF_API const char *dpmf_status_name(dpmf_status status);
+
+/* The message of the last call that failed in this thread; "" if none has. Valid until the next failure in it. */
+DPMF_API const char *dpmf_last_error(void);
+
+/*
+ * Memory. All of the library's own memory comes from here. Set before any object exists; NULL restores the default.
+ * `allocate` may return NULL. The limit bounds the sum of what is in use at once, so that a request that cannot
+ * succeed fails at once instead of driving the machine out of memory; 0 means the machine's physical memory.
+ */
+typedef struct dpmf_allocator {
+    void *(*allocate)(void *context, size_t bytes);
+    void (*release)(void *context, void *memory);
+    void *context;
+} dpmf_allocator;
+
+DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
+DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
+DPMF_API uint64_t dpmf_memory_in_use(void);
+
+/*
+ * Long work. `progress` is called now and then, always from the calling thread, with what is being done and the part
+ * of it that is done (0 to 1, or negative if unknown); a non-zero answer cancels: the call returns
+ * DPMF_ERROR_CANCELLED and leaves nothing behind. `threads` 0 means one per processor. Results never depend on it.
+ */
+typedef struct dpmf_run {
+    int threads;
+    int (*progress)(void *context, const char *what, double done);
+    void *context;
+} dpmf_run;
+
+DPMF_API dpmf_run dpmf_run_defaults(void);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 2  Workload
+ *
+ * A is n x n and lower triangular. Row t of A g is what step t publishes or trains with: for SGD the model after step
+ * t is theta_0 - (A g)_t. The named workloads are products of at most four factors, applied to the gradients g in
+ * this order:
+ *
+ *     momentum beta    m_t = beta m_{t-1} + g_t,  u_t = m_t              (heavy ball)
+ *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries use)
+ *     learning rate    eta_t, positive
+ *     decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0: prefix sums)
+ *
+ * Each has A^-1 = R^-1 Q with Q of at most 2 sub-diagonals and R = I, or (1+beta) I - beta N for nesterov (N the
+ * down-shift): Pillutla et al. 2025, Section 3.2.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_workload dpmf_workload;
+
+/*
+ * A streaming linear operator (McKenna 2024, Definition D.1): a lower-triangular matrix given by what it does to a
+ * stream. `step` reads row t of the input (`count` numbers), updates `state` (buffers x count numbers, row-major,
+ * zero before the first row) and writes row t of the output. It must be linear in (x, state) and is called with
+ * t rising by one; a run may begin at any t, from a zero state, when all earlier input rows are zero. It may be called
+ * from several threads at once with different states.
+ */
+typedef struct dpmf_operator {
+    void *context;
+    int64_t buffers;
+    void (*step)(void *context, int64_t t, int64_t count, const double *x, double *state, double *y);
+    void (*release)(void *context); /* called once when the last user is freed; may be NULL */
+} dpmf_operator;
+
+/* A named workload. `learning_rate` is NULL (all ones) or `steps` positive numbers, copied. */
+typedef struct dpmf_workload_options {
+    double momentum;             /* beta in [0, 1) */
+    int nesterov;                /* 0 or 1 */
+    double decay;                /* lambda in [0, 1], with lambda * max eta < 1 */
+    const double *learning_rate; /* NULL or `steps` numbers > 0 */
+} dpmf_workload_options;
+
+DPMF_API dpmf_workload_options dpmf_workload_options_defaults(void);
+
+/* Options NULL: prefix sums. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *options,
+                                                          dpmf_workload **out);
+
+/*
+ * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", joined by
+ * commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
+ * steps and then 1 - (1-FLOOR) j/m for j = 1..m. Several schedules multiply.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
+
+/* Any lower-triangular matrix with a non-zero diagonal: steps x steps numbers, row-major, zero above the diagonal. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_dense(int64_t steps, const double *matrix,
+                                                                dpmf_workload **out);
+
+/* A user's operator as the workload. It owns `operator->context` from here on if the call succeeds. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   dpmf_workload **out);
+
+DPMF_API void dpmf_workload_free(dpmf_workload *workload);
+DPMF_API int64_t dpmf_workload_steps(const dpmf_workload *workload);
+
+/* The text above in its shortest form; a schedule from a file is "lr", a matrix "file", an operator "operator". */
+DPMF_API const char *dpmf_workload_text(const dpmf_workload *workload);
+
+/* y = A x and x = A^-1 y; `steps` numbers each, in place allowed. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, double *x);
+
+/* Is A a Toeplitz matrix (the same at every step)? 1 or 0. */
+DPMF_API int dpmf_workload_is_toeplitz(const dpmf_workload *workload);
+
+/*
+ * The bands of A^-1 = R^-1 Q. Q has `*q_bands` sub-diagonals (0 to 2) and R `*r_bands` (0 or 1); -1 in `*q_bands`
+ * says that none are known (a matrix or an operator). Then row t: q[j] = Q[t,t-j] for j = 0..q_bands and
+ * r[j] = R[t,t-j] for j = 0..r_bands, entries left of column 0 being 0.
+ */
+DPMF_API void dpmf_workload_inverse_bands(const dpmf_workload *workload, int *q_bands, int *r_bands);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_workload *workload, int64_t t, double q[3],
+                                                               double r[2]);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 3  Participation: in which steps may the data of one privacy unit be used?
+ *
+ *     single          in one step
+ *     cyclic k, b     in steps j, j+b, j+2b, ..., for one j < b: a fixed order, k passes of b steps, (k-1) b < n <= k b
+ *     min-sep k, b    in at most k steps, any two at least b apart, (k-1) b < n
+ *     shuffled k, b   once in each of k epochs of b steps, anywhere in it, (k-1) b < n <= k b
+ *     full            in every step
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_participation_kind {
+    DPMF_PARTICIPATION_SINGLE = 0,
+    DPMF_PARTICIPATION_CYCLIC,
+    DPMF_PARTICIPATION_MIN_SEPARATION,
+    DPMF_PARTICIPATION_SHUFFLED,
+    DPMF_PARTICIPATION_FULL
+} dpmf_participation_kind;
+
+typedef struct dpmf_participation dpmf_participation;
+
+/* `count` is k and `separation` is b; both are ignored for single and full. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
+                                                               int64_t count, int64_t separation,
+                                                               dpmf_participation **out);
+
+/* From text: "single", "cyclic:K,B", "minsep:K,B", "shuffled:K,B", "full". */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
+                                                              dpmf_participation **out);
+DPMF_API void dpmf_participation_free(dpmf_participation *participation);
+DPMF_API dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *participation);
+DPMF_API int64_t dpmf_participation_steps(const dpmf_participation *participation);
+DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation);      /* k; n for full */
+DPMF_API int64_t dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
+DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 4  Strategy
+ *
+ * C is lower triangular with a non-zero diagonal. With Z standard normal, row t of C^-1 Z is the (unit) noise of
+ * step t; the mechanism answers A g with noise B Z, B = A C^-1.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_strategy dpmf_strategy;
+
+typedef struct dpmf_strategy_options {
+    int64_t bands;        /* bsr, bisr: 1 to steps; 0 = not given */
+    double nu;            /* toeplitz: coefficient t is multiplied by (1-nu)^t; in [0, 1) */
+    int column_normalize; /* divide each column of C by its norm */
+} dpmf_strategy_options;
+
+DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
+
+/*
+ * A family that needs no parameters of its own, by name:
+ *     identity   C = I: independent noise (DP-SGD)
+ *     workload   C = A: output perturbation
+ *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025, Eq. 2.10, 3.27)
+ *     bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
+ *     bisr       C^-1 = the first `bands` diagonals of A^(-1/2)
+ * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
+                                                          const dpmf_strategy_options *options, dpmf_strategy **out);
+
+/* C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count,
+                                                                   const double *coefficients, dpmf_strategy **out);
+
+/* The same for C^-1: C^-1 is Toeplitz with these coefficients. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count,
+                                                                           const double *coefficients,
+                                                                           dpmf_strategy **out);
+
+/* C banded: rows[t * bands + j] = C[t, t-j] for j < bands; entries left of column 0 must be 0. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows,
+                                                                 dpmf_strategy **out);
+
+/* C dense: steps x steps, row-major, zero above the diagonal. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix,
+                                                                dpmf_strategy **out);
+
+/* A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). It owns `context` from here on on success. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   int inverse, dpmf_strategy **out);
+
+/* C D^-1 with D the column norms of C (McKenna 2024, Section 3.2): sensitivity 1 under single participation. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy,
+                                                                     dpmf_strategy **out);
+
+DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
+DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
+DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy);   /* a name of the command line's --family */
+DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
+DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);        /* diagonals of C that can be non-zero */
+DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy);      /* rows that a noise stream must keep */
+
+/* y = C x and x = C^-1 y: `steps` numbers each, in place allowed. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_apply(const dpmf_strategy *strategy, const double *x, double *y);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_solve(const dpmf_strategy *strategy, const double *y, double *x);
+
+/* Column j of C (`steps` numbers), and the norms of all columns. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column(const dpmf_strategy *strategy, int64_t j, double *column);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *strategy, double *norms);
+
+/*
+ * Expert: one row of C^-1 Z at a time. `state` has buffers x count numbers, zero before the first row; t rises by one
+ * from 0; row and seed may not overlap. Never allocates. A t past the last step is an error and nothing is written.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *strategy, int64_t t, int64_t count,
+                                                        const double *seed, double *state, double *row);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 5  Sensitivity, error, evaluation
+ *
+ *     sensitivity  s = how far C g can move in l2 norm when one unit's clipped contributions are removed
+ *     rms loss     s |B|_F / sqrt(n)        max loss  s max_t |B[t,:]|        total squared loss  s^2 |B|_F^2
+ *
+ * With weights p the workload is taken as diag(sqrt(p)) A throughout.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_kind { DPMF_EXACT = 0, DPMF_UPPER_BOUND, DPMF_LOWER_BOUND, DPMF_ESTIMATE } dpmf_kind;
+DPMF_API const char *dpmf_kind_name(dpmf_kind kind); /* "exact", "upper bound", "lower bound", "estimate" */
+
+typedef enum dpmf_adjacency {
+    DPMF_ADJACENCY_ZERO_OUT = 0, /* one unit's contributions are replaced by zeros */
+    DPMF_ADJACENCY_ADD_REMOVE,   /* one unit is added or removed; the same sensitivity */
+    DPMF_ADJACENCY_REPLACE_ONE   /* one unit is replaced by another; twice the sensitivity */
+} dpmf_adjacency;
+DPMF_API const char *dpmf_adjacency_name(dpmf_adjacency adjacency); /* "zero-out", "add-remove", "replace-one" */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out);
+
+typedef enum dpmf_sensitivity_of {
+    DPMF_SENSITIVITY_PARTICIPATION = 0, /* of C under the participation */
+    DPMF_SENSITIVITY_COLUMN             /* the largest column norm, as amplification by sampling needs */
+} dpmf_sensitivity_of;
+
+typedef struct dpmf_sensitivity {
+    double value;
+    dpmf_kind kind;
+    dpmf_sensitivity_of of;
+    const char *method; /* how it was found; a string constant */
+} dpmf_sensitivity;
+
+/* NULL participation means single. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
+                                                              const dpmf_participation *participation,
+                                                              dpmf_adjacency adjacency, const dpmf_run *run,
+                                                              dpmf_sensitivity *out);
+
+/* Row norms of B = A C^-1: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                                        const dpmf_run *run, double *per_step);
+
+typedef struct dpmf_evaluate_options {
+    dpmf_adjacency adjacency;
+    const double *weights; /* NULL or `steps` numbers >= 0, not all zero */
+    dpmf_run run;
+} dpmf_evaluate_options;
+
+DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
+
+typedef struct dpmf_evaluation {
+    dpmf_sensitivity sensitivity;
+    double rms_loss;
+    double max_loss;
+    double total_squared_loss;
+} dpmf_evaluation;
+
+/* All of the above in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload,
+                                                   const dpmf_participation *participation,
+                                                   const dpmf_strategy *strategy,
+                                                   const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                                                   double *per_step);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 6  Mechanism
+ *
+ * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
+ * gradients of step t is clip x sigma x sensitivity x row t of C^-1 Z; the clip norm belongs to the run, not here.
+ *
+ * The file is a safetensors container: the arrays, and one metadata entry "dpmf" with a canonical JSON text. It holds
+ * no time, host or path, and has the same bytes for any number of threads. Its SHA-256 digest covers every figure and
+ * every coefficient; the reader accepts exactly the bytes that the writer would write.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_mechanism dpmf_mechanism;
+
+typedef struct dpmf_mechanism_options {
+    dpmf_evaluate_options evaluate;
+    double sigma;          /* noise multiplier > 0, or 0: not calibrated */
+    const char *made_by;   /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+} dpmf_mechanism_options;
+
+DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
+
+/* Evaluates the strategy and keeps the figures with it. NULL participation: single; NULL options: the defaults. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *workload,
+                                                           const dpmf_participation *participation,
+                                                           const dpmf_strategy *strategy,
+                                                           const dpmf_mechanism_options *options,
+                                                           dpmf_mechanism **out);
+DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
+
+/* Borrowed from the mechanism: valid while it lives. */
+DPMF_API const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *mechanism);
+DPMF_API const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *mechanism);
+DPMF_API const dpmf_strategy *dpmf_mechanism_strategy(const dpmf_mechanism *mechanism);
+DPMF_API const double *dpmf_mechanism_weights(const dpmf_mechanism *mechanism); /* NULL: none */
+DPMF_API dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *mechanism);
+DPMF_API dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *mechanism);
+DPMF_API double dpmf_mechanism_sigma(const dpmf_mechanism *mechanism); /* 0: not calibrated */
+DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+
+/* SHA-256 over everything above, 64 hexadecimal digits. */
+DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
+
+/* Written to a temporary file beside `path` and renamed: the file is there whole or not at all. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out);
+
+/* The same from and to memory; free the bytes with dpmf_bytes_free. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **bytes,
+                                                           size_t *size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out);
+DPMF_API void dpmf_bytes_free(uint8_t *bytes);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 7  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_array {
+    int dimensions;
+    int64_t shape[2]; /* shape[1] is 1 for a vector */
+    double *values;   /* row-major */
+} dpmf_array;
+
+/* Every value must be finite. Free with dpmf_array_free. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_load(const char *path, dpmf_array *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_save(const char *path, const dpmf_array *array);
+DPMF_API void dpmf_array_free(dpmf_array *array);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Real fast Fourier transform of power-of-two length N.
+ *
+ * Why our own: FFTW is GPL, and the KissFFT that distributions ship is single precision. Powers of two are all that
+ * accounting and Toeplitz products need.
+ *
+ * Notation: M = N/2; z_j = x_{2j} + i x_{2j+1}, j < M, the real numbers taken in pairs; phi(b) = sum_i b_i 2^-(i+1)
+ * for b = sum_i b_i 2^i, the bits of b mirrored at the point (van der Corput's sequence).
+ *
+ * The complex transform evaluates z(x) = sum_j z_j x^j at the M-th roots of unity by remainders (Fiduccia 1972;
+ * Bernstein 2001, "Multidigit multiplication for mathematicians", Section 3): block b holds the remainder modulo
+ * x^2m - r^2, which splits into those modulo x^m - r (block 2b) and x^m + r (block 2b+1):
+ *
+ *     (lo, hi) -> (lo + r hi, lo - r hi),    r = exp(-pi i phi(b)),
+ *
+ * with the same r for the whole block, two such steps at a time (radix 4). It ends with Z_k in slot j, k = M phi(j).
+ * Why this route: r depends on b alone, not on the level, so one table in the order of phi serves every level and every
+ * shorter transform, and is read in sequence; each block is finished before the next is begun, so a block that fits in
+ * a cache stays there; nothing but the table is allocated. The table comes from sine and cosine of angles below pi/4,
+ * not from a recurrence, which keeps the error near 1e-16 sqrt(log N).
+ *
+ * The real spectrum (Cooley, Lewis and Welch 1970) is, with E = (Z_k + conj Z_{M-k})/2, O = (Z_k - conj Z_{M-k})/2i,
+ *
+ *     X_k = E + exp(-pi i k/M) O,    X_{M-k} = conj(E - exp(-pi i k/M) O),
+ *
+ * and is formed in slot order too, where exp(-pi i k/M) = exp(-pi i phi(j)) is in the table and the partner of slot
+ * j in [h, 2h), h a power of two, is slot 3h-1-j. A convolution needs no other order; the ordered transforms then move
+ * the slots to their places.
+ */
+#include "base/fft.h"
+
+#include "base/memory.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct complex_number {
+    double re, im;
+} complex_number;
+
+struct dpmf_i_fft {
+    int64_t length;
+    complex_number *roots; /* roots[b] = exp(-pi i phi(b) / 2), which is the r of block 2b */
+};
+
+enum {
+    CACHED = 1024, /* complex numbers in a block that is worked on level by level: 16 KiB, half a level-1 cache */
+    TILE_BITS = 5, /* the permutation moves tiles of 32 x 32 slots: 512 consecutive bytes a row */
+    TILE = 1 << TILE_BITS
+};
+
+static inline complex_number add(complex_number a, complex_number b) {
+    return (complex_number){a.re + b.re, a.im + b.im};
+}
+
+static inline complex_number sub(complex_number a, complex_number b) {
+    return (complex_number){a.re - b.re, a.im - b.im};
+}
+
+static inline complex_number mul(complex_number a, complex_number b) {
+    return (complex_number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+static inline complex_number conjugate(complex_number a) {
+    return (complex_number){a.re, -a.im};
+}
+
+static inline complex_number times_i(complex_number a) {
+    return (complex_number){-a.im, a.re};
+}
+
+/* The r of block b; phi(2c+1) = phi(2c) + 1/2, so that an odd block has -i times the r of its neighbour. */
+static inline complex_number root(const complex_number *roots, int64_t b) {
+    const complex_number r = roots[b >> 1];
+    return b & 1 ? (complex_number){r.im, -r.re} : r;
+}
+
+static uint64_t reverse_bits(uint64_t x) {
+    x = (x & 0x5555555555555555u) << 1 | (x >> 1 & 0x5555555555555555u);
+    x = (x & 0x3333333333333333u) << 2 | (x >> 2 & 0x3333333333333333u);
+    x = (x & 0x0F0F0F0F0F0F0F0Fu) << 4 | (x >> 4 & 0x0F0F0F0F0F0F0F0Fu);
+    x = (x & 0x00FF00FF00FF00FFu) << 8 | (x >> 8 & 0x00FF00FF00FF00FFu);
+    x = (x & 0x0000FFFF0000FFFFu) << 16 | (x >> 16 & 0x0000FFFF0000FFFFu);
+    return x << 32 | x >> 32;
+}
+
+static int log2_of(int64_t power) {
+    int bits = 0;
+    while (power >> bits > 1) {
+        bits++;
+    }
+    return bits;
+}
+
+/* exp(-pi i phi / 2) for 0 <= phi < 1, a dyadic number, from an angle of at most pi/4. */
+static complex_number compute_root(double phi) {
+    static const double half_pi = 1.57079632679489661923;
+    if (phi <= 0.5) return (complex_number){cos(half_pi * phi), -sin(half_pi * phi)};
+    return (complex_number){sin(half_pi * (1 - phi)), -cos(half_pi * (1 - phi))};
+}
+
+/* phi(3h-1-b) = 1 - phi(b) for b in [h, 2h): half of the table is the mirror image of the other half. */
+static void fill_roots(int64_t count, complex_number *roots) {
+    roots[0] = (complex_number){1, 0};
+    for (int64_t h = 1; h < count; h *= 2) {
+        for (int64_t b = h; b < h + (h + 1) / 2 && b < count; b++) {
+            const complex_number r = compute_root(ldexp((double)reverse_bits((uint64_t)b), -64));
+            const int64_t mirror = 3 * h - 1 - b;
+            roots[b] = r;
+            if (mirror < count) roots[mirror] = (complex_number){-r.im, -r.re};
+        }
+    }
+}
+
+dpmf_status dpmf_i_fft_create(int64_t length, dpmf_i_fft **out) {
+    if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "a Fourier transform of length %" PRId64 ": a power of two from 2 to 2^40 is needed",
+                           length);
+    }
+    /* The transform reads roots below M/4; forming the real spectrum reads those of slots below 3M/4. */
+    const int64_t count = (3 * (length / 2) + 7) / 8;
+    void *memory = NULL, *roots = NULL;
+    dpmf_status status = dpmf_i_alloc(1, sizeof(dpmf_i_fft), "a Fourier transform", &memory);
+    if (status != DPMF_OK) return status;
+    TRY_DONE(dpmf_i_alloc(count, sizeof(complex_number), "the roots of unity of a Fourier transform", &roots));
+    fill_roots(count, roots);
+    dpmf_i_fft *fft = memory;
+    fft->length = length;
+    fft->roots = roots;
+    memory = NULL;
+    *out = fft;
+done:
+    dpmf_i_free(memory);
+    return status;
+}
+
+void dpmf_i_fft_free(dpmf_i_fft *fft) {
+    if (fft == NULL) return;
+    dpmf_i_free(fft->roots);
+    dpmf_i_free(fft);
+}
+
+int64_t dpmf_i_fft_length(const dpmf_i_fft *fft) {
+    return fft->length;
+}
+
+/* Two levels of block b: its quarters become blocks 4b .. 4b+3. With u_j = w_j z_j, w_1 = r_2b, w_2 = w_1^2 = r_b. */
+static void split_block(const complex_number *roots, int64_t quarter, int64_t b, complex_number *z) {
+    const complex_number w1 = roots[b], w2 = root(roots, b), w3 = mul(w1, w2);
+    complex_number *z0 = z, *z1 = z0 + quarter, *z2 = z1 + quarter, *z3 = z2 + quarter;
+    for (int64_t j = 0; j < quarter; j++) {
+        const complex_number u1 = mul(w1, z1[j]), u2 = mul(w2, z2[j]), u3 = mul(w3, z3[j]);
+        const complex_number even = add(z0[j], u2), odd = add(u1, u3);
+        const complex_number even2 = sub(z0[j], u2), odd2 = times_i(sub(u3, u1));
+        z0[j] = add(even, odd);
+        z1[j] = sub(even, odd);
+        z2[j] = add(even2, odd2);
+        z3[j] = sub(even2, odd2);
+    }
+}
+
+/* Undoes split_block, but for a factor of 4. */
+static void merge_block(const complex_number *roots, int64_t quarter, int64_t b, complex_number *z) {
+    const complex_number w1 = roots[b], w2 = root(roots, b), w3 = mul(w1, w2);
+    const complex_number v1 = conjugate(w1), v2 = conjugate(w2), v3 = conjugate(w3);
+    complex_number *z0 = z, *z1 = z0 + quarter, *z2 = z1 + quarter, *z3 = z2 + quarter;
+    for (int64_t j = 0; j < quarter; j++) {
+        const complex_number even = add(z0[j], z1[j]), odd = sub(z0[j], z1[j]);
+        const complex_number even2 = add(z2[j], z3[j]), odd2 = times_i(sub(z2[j], z3[j]));
+        z0[j] = add(even, even2);
+        z1[j] = mul(v1, add(odd, odd2));
+        z2[j] = mul(v2, sub(even, even2));
+        z3[j] = mul(v3, sub(odd, odd2));
+    }
+}
+
+/* All levels of block b, which has m numbers, m a power of four. */
+static void split_all(const complex_number *roots, int64_t m, int64_t b, complex_number *z) {
+    const int64_t quarter = m / 4;
+    if (m > CACHED) {
+        split_block(roots, quarter, b, z);
+        for (int64_t c = 0; c < 4; c++) {
+            split_all(roots, quarter, 4 * b + c, z + c * quarter);
+        }
+        return;
+    }
+    for (int64_t q = quarter, blocks = 1; q > 0; q /= 4, blocks *= 4) {
+        for (int64_t c = 0; c < blocks; c++) {
+            split_block(roots, q, b * blocks + c, z + 4 * q * c);
+        }
+    }
+}
+
+static void merge_all(const complex_number *roots, int64_t m, int64_t b, complex_number *z) {
+    const int64_t quarter = m / 4;
+    if (m > CACHED) {
+        for (int64_t c = 0; c < 4; c++) {
+            merge_all(roots, quarter, 4 * b + c, z + c * quarter);
+        }
+        merge_block(roots, quarter, b, z);
+        return;
+    }
+    for (int64_t q = 1, blocks = quarter; blocks > 0; q *= 4, blocks /= 4) {
+        for (int64_t c = 0; c < blocks; c++) {
+            merge_block(roots, q, b * blocks + c, z + 4 * q * c);
+        }
+    }
+}
+
+/* The level of block 0 alone, r = 1, where M is twice a power of four; its own inverse but for a factor of 2. */
+static void halve(int64_t half, complex_number *z) {
+    for (int64_t j = 0; j < half; j++) {
+        const complex_number lo = z[j], hi = z[j + half];
+        z[j] = add(lo, hi);
+        z[j + half] = sub(lo, hi);
+    }
+}
+
+/* x to its spectrum in slot order: [X_0, X_M] in slot 0, X_k with k = M phi(j) in slot j. */
+void dpmf_i_fft_forward_unordered(const dpmf_i_fft *fft, int64_t length, double *data) {
+    assert(length >= 2 && length <= fft->length && (length & (length - 1)) == 0);
+    const complex_number *roots = fft->roots;
+    const int64_t m = length / 2;
+    complex_number *z = (complex_number *)data;
+    if (log2_of(m) % 2 == 0) {
+        split_all(roots, m, 0, z);
+    } else {
+        halve(m / 2, z);
+        split_all(roots, m / 2, 0, z);
+        split_all(roots, m / 2, 1, z + m / 2);
+    }
+    z[0] = (complex_number){z[0].re + z[0].im, z[0].re - z[0].im};
+    if (m > 1) z[1] = conjugate(z[1]); /* slot 1 is k = M/2, its own partner */
+    for (int64_t h = 2; h < m; h *= 2) {
+        for (int64_t j = h, partner = 2 * h - 1; j < partner; j++, partner--) {
+            const complex_number a = z[j], b = conjugate(z[partner]);
+            const complex_number even = add(a, b), odd = mul(root(roots, j), times_i(sub(b, a)));
+            z[j] = (complex_number){0.5 * (even.re + odd.re), 0.5 * (even.im + odd.im)};
+            z[partner] = (complex_number){0.5 * (even.re - odd.re), 0.5 * (odd.im - even.im)};
+        }
+    }
+}
+
+/* Undoes it. The factors of the levels and of E and O make N in all. */
+void dpmf_i_fft_inverse_unordered(const dpmf_i_fft *fft, int64_t length, double *data) {
+    assert(length >= 2 && length <= fft->length && (length & (length - 1)) == 0);
+    const complex_number *roots = fft->roots;
+    const int64_t m = length / 2;
+    const double s = 1 / (double)length; /* a power of two: exact */
+    complex_number *z = (complex_number *)data;
+    z[0] = (complex_number){s * (z[0].re + z[0].im), s * (z[0].re - z[0].im)};
+    if (m > 1) z[1] = (complex_number){2 * s * z[1].re, -2 * s * z[1].im};
+    for (int64_t h = 2; h < m; h *= 2) {
+        for (int64_t j = h, partner = 2 * h - 1; j < partner; j++, partner--) {
+            const complex_number a = z[j], b = conjugate(z[partner]);
+            const complex_number even = add(a, b), odd = times_i(mul(conjugate(root(roots, j)), sub(a, b)));
+            z[j] = (complex_number){s * (even.re + odd.re), s * (even.im + odd.im)};
+            z[partner] = (complex_number){s * (even.re - odd.re), s * (odd.im - even.im)};
+        }
+    }
+    if (log2_of(m) % 2 == 0) {
+        merge_all(roots, m, 0, z);
+    } else {
+        merge_all(roots, m / 2, 0, z);
+        merge_all(roots, m / 2, 1, z + m / 2);
+        halve(m / 2, z);
+    }
+}
+
+/* Copies the tile of slots (row, middle, column) to its place in (mirrored column, middle, mirrored row). */
+static void load_tile(const complex_number *z, int64_t row_step, complex_number tile[TILE][TILE]) {
+    for (int64_t row = 0; row < TILE; row++) {
+        const uint64_t to_column = reverse_bits((uint64_t)row) >> (64 - TILE_BITS);
+        for (int64_t column = 0; column < TILE; column++) {
+            const uint64_t to_row = reverse_bits((uint64_t)column) >> (64 - TILE_BITS);
+            tile[to_row][to_column] = z[row * row_step + column];
+        }
+    }
+}
+
+static void store_tile(complex_number tile[TILE][TILE], int64_t row_step, complex_number *z) {
+    for (int64_t row = 0; row < TILE; row++) {
+        memcpy(z + row * row_step, tile[row], TILE * sizeof(complex_number));
+    }
+}
+
+/*
+ * Slot j changes places with slot M phi(j), M = 2^bits. An index is (top 5 bits, middle, low 5 bits), so that whole
+ * tiles of 32 x 32 change places with the tile of the mirrored middle: every cache line is used whole while it is here
+ * (Carter and Gatlin 1998).
+ */
+static void permute(int64_t m, complex_number *z) {
+    const int bits = log2_of(m);
+    if (bits < 2 * TILE_BITS) {
+        for (int64_t j = 1; j < m; j++) {
+            const int64_t k = (int64_t)(reverse_bits((uint64_t)j) >> (64 - bits));
+            if (j >= k) continue;
+            const complex_number kept = z[j];
+            z[j] = z[k];
+            z[k] = kept;
+        }
+        return;
+    }
+    const int middle_bits = bits - 2 * TILE_BITS;
+    const int64_t row_step = m / TILE;
+    complex_number here[TILE][TILE], there[TILE][TILE];
+    for (int64_t j = 0; j < (int64_t)1 << middle_bits; j++) {
+        const int64_t k = middle_bits == 0 ? 0 : (int64_t)(reverse_bits((uint64_t)j) >> (64 - middle_bits));
+        if (j > k) continue;
+        load_tile(z + j * TILE, row_step, here);
+        if (j < k) {
+            load_tile(z + k * TILE, row_step, there);
+            store_tile(there, row_step, z + j * TILE);
+        }
+        store_tile(here, row_step, z + k * TILE);
+    }
+}
+
+void dpmf_i_fft_forward(const dpmf_i_fft *fft, double *data) {
+    dpmf_i_fft_forward_unordered(fft, fft->length, data);
+    permute(fft->length / 2, (complex_number *)data);
+}
+
+void dpmf_i_fft_inverse(const dpmf_i_fft *fft, double *data) {
+    permute(fft->length / 2, (complex_number *)data);
+    dpmf_i_fft_inverse_unordered(fft, fft->length, data);
+}
+
+void dpmf_i_fft_multiply(int64_t length, double *a, const double *b) {
+    a[0] *= b[0];
+    a[1] *= b[1];
+    for (int64_t j = 2; j < length; j += 2) {
+        const double re = a[j] * b[j] - a[j + 1] * b[j + 1];
+        a[j + 1] = a[j] * b[j + 1] + a[j + 1] * b[j];
+        a[j] = re;
+    }
+}

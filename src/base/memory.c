@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory: one hook, a count of what is in use, a limit.
+ *
+ * Each block is taken from the allocator with room for a header and for alignment:
+ *
+ *     | slack | header (64 bytes) | the caller's bytes, 64-byte aligned ... |
+ *
+ * The header remembers how much was taken and how to give it back, so the count is exact and a block is released by
+ * the allocator that made it. The count is of bytes taken, header and slack included: that is what the machine gives.
+ * The default allocator is calloc, whose large blocks are fresh pages: zeroed, and not touched until used.
+ */
+#include "base/memory.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64, OVERHEAD = 2 * ALIGNMENT };
+
+typedef struct block_header {
+    size_t taken;
+    void *start; /* what the allocator returned */
+    void (*release)(void *context, void *memory);
+    void *context;
+} block_header;
+
+_Static_assert(sizeof(block_header) <= ALIGNMENT, "the header must fit in front of an aligned block");
+
+static void *default_allocate(void *context, size_t bytes) {
+    (void)context;
+    return calloc(1, bytes);
+}
+
+static void default_release(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+static dpmf_allocator current = {default_allocate, default_release, NULL};
+static atomic_uint_fast64_t limit_set; /* 0: physical memory */
+static atomic_uint_fast64_t in_use;
+
+void dpmf_memory_set_allocator(const dpmf_allocator *allocator) {
+    const dpmf_allocator standard = {default_allocate, default_release, NULL};
+    current = allocator != NULL ? *allocator : standard;
+}
+
+void dpmf_memory_set_limit(uint64_t bytes) {
+    atomic_store(&limit_set, bytes);
+}
+
+uint64_t dpmf_memory_in_use(void) {
+    return atomic_load(&in_use);
+}
+
+static uint64_t memory_limit(void) {
+    const uint64_t limit = atomic_load(&limit_set);
+    if (limit != 0) return limit;
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_size = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_size <= 0) return UINT64_MAX; /* unknown: leave it to the allocator */
+    return (uint64_t)pages * (uint64_t)page_size;
+}
+
+/* "123 bytes", "4.5 MiB": whole numbers only, so no locale can change it. Returns `out`. */
+static const char *readable(uint64_t bytes, char out[32]) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    uint64_t whole = bytes, rest = 0;
+    while (whole >= 1024) {
+        rest = whole % 1024;
+        whole /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(out, 32, "%" PRIu64 " bytes", whole);
+    else
+        snprintf(out, 32, "%" PRIu64 ".%" PRIu64 " %s", whole, rest * 10 / 1024, units[unit]);
+    return out;
+}
+
+/* Adds `bytes` to the count, or fails where that would pass the limit. */
+static dpmf_status reserve(uint64_t bytes, const char *what) {
+    const uint64_t limit = memory_limit();
+    uint_fast64_t used = atomic_load(&in_use);
+    do {
+        if (used > limit || bytes > limit - used) {
+            char need[32], now[32], most[32];
+            return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for %s: it needs %s and %s are in use, of a limit of %s",
+                               what, readable(bytes, need), readable(used, now), readable(limit, most));
+        }
+    } while (!atomic_compare_exchange_weak(&in_use, &used, used + bytes));
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **out) {
+    assert(count >= 0 && size > 0);
+    const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
+    if ((uint64_t)count > most / size) {
+        return dpmf_i_fail(DPMF_ERROR_MEMORY,
+                           "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what,
+                           count, size);
+    }
+    const size_t bytes = (size_t)count * size;
+    const size_t taken = bytes + OVERHEAD;
+    TRY(reserve(taken, what));
+
+    const dpmf_allocator allocator = current;
+    unsigned char *start = allocator.allocate(allocator.context, taken);
+    if (start == NULL) {
+        atomic_fetch_sub(&in_use, taken);
+        char need[32];
+        return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what,
+                           readable(taken, need));
+    }
+    unsigned char *memory = start + ALIGNMENT;
+    memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
+    if (allocator.allocate != default_allocate) memset(memory, 0, bytes);
+    const block_header header = {taken, start, allocator.release, allocator.context};
+    memcpy(memory - ALIGNMENT, &header, sizeof header);
+    *out = memory;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_alloc_doubles(int64_t count, const char *what, double **out) {
+    void *memory = NULL;
+    TRY(dpmf_i_alloc(count, sizeof(double), what, &memory));
+    *out = memory;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_copy_text(const char *text, char **out) {
+    const size_t size = strlen(text) + 1;
+    void *memory = NULL;
+    TRY(dpmf_i_alloc((int64_t)size, 1, "a text", &memory));
+    memcpy(memory, text, size);
+    *out = memory;
+    return DPMF_OK;
+}
+
+void dpmf_i_free(void *memory) {
+    if (memory == NULL) return;
+    block_header header;
+    memcpy(&header, (unsigned char *)memory - ALIGNMENT, sizeof header);
+    assert(header.taken >= OVERHEAD);
+    header.release(header.context, header.start);
+    atomic_fetch_sub(&in_use, header.taken);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory: one hook, overflow checked, a limit on the sum in use, 64-byte aligned. */
+#ifndef DPMF_BASE_MEMORY_H
+#define DPMF_BASE_MEMORY_H
+
+#include "base/status.h"
+
+/*
+ * `*out` = zeroed memory for count items of `size` bytes; count >= 0. `what` names it in the message
+ * ("the coefficients"). On failure *out is unchanged.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **out);
+
+/* A double array; the cast in one place. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_alloc_doubles(int64_t count, const char *what, double **out);
+
+/* A copy of a zero-terminated string. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_copy_text(const char *text, char **out);
+
+void dpmf_i_free(void *memory); /* NULL is fine */
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small pthread pool. Work is a fixed list of `count` items whose results may not depend on which thread ran them:
+ * anything that is summed is summed by the caller, in item order, so that answers are the same for any thread count.
+ */
+#ifndef DPMF_BASE_THREADS_H
+#define DPMF_BASE_THREADS_H
+
+#include "base/status.h"
+
+typedef struct dpmf_i_pool dpmf_i_pool;
+
+/* threads = 0: one per processor; 1: no threads are made; 1..256 accepted. The caller's thread works too. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_pool_create(int threads, dpmf_i_pool **out);
+void dpmf_i_pool_free(dpmf_i_pool *pool); /* NULL is fine */
+int dpmf_i_pool_threads(const dpmf_i_pool *pool);
+
+/*
+ * Runs work(context, item, worker) for item = 0..count-1; worker < threads says whose scratch to use. If items fail,
+ * the others still run or are skipped, and the status and message of the failing item with the lowest index among
+ * those that ran are the caller's.
+ */
+typedef dpmf_status (*dpmf_i_work)(void *context, int64_t item, int worker);
+DPMF_MUST_CHECK dpmf_status dpmf_i_pool_run(dpmf_i_pool *pool, int64_t count, dpmf_i_work work, void *context);
+
+#endif
