@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Error: the row norms of B = A C^-1. Row t of B Z is the noise in answer t, so |B[t,:]| is its standard deviation per
+ * unit of seed noise (Pillutla et al. 2025, Theorem 2.2).
+ *
+ *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
+ *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
+ *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
+ *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
+ *     A or C a matrix            whole matrices with BLAS
+ *     otherwise                  impulse responses (McKenna 2024, Algorithm 5), O(n^2) time, O(n) memory
+ */
+#include "error.h"
+
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/sum.h"
+#include "strategy.h"
+#include "workload.h"
+
+#include <math.h>
+#include <string.h>
+
+/* w = A (C^-1 e_0) where the inverse series is held, C^-1 (A e_0) otherwise: the same, all three being Toeplitz. */
+static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy *s, double *w) {
+    int64_t n = s->steps, count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    int is_toeplitz = dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+    if (!is_toeplitz) return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    memset(w, 0, (size_t)n * sizeof *w);
+    if (inverse_count > 0) {
+        memcpy(w, inverse, (size_t)inverse_count * sizeof *w);
+        return dpmf_workload_apply(a, w, w);
+    }
+    w[0] = 1;
+    TRY(dpmf_workload_apply(a, w, w));
+    dpmf_i_toeplitz_solve_banded(n, count, c, w, w);
+    return DPMF_OK;
+}
+
+static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s, double *per_step) {
+    dpmf_i_running sum = {0};
+    TRY(toeplitz_response(a, s, per_step));
+    for (int64_t t = 0; t < s->steps; t++) {
+        dpmf_i_running_add(&sum, per_step[t] * per_step[t]);
+        per_step[t] = dpmf_i_running_value(&sum);
+    }
+    return DPMF_OK;
+}
+
+static int is_toeplitz(const dpmf_strategy *s) {
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    return dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+}
+
+/* The covariance recursion costs b^2 a step, an impulse response n/2 times the cost of a step. */
+static int recursion_is_cheaper(const dpmf_strategy *s) {
+    int64_t bands = dpmf_i_strategy_bands(s);
+    return s->ops->row != NULL && bands < s->steps && bands <= 4096;
+}
+
+static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
+    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
+    return a->form == DPMF_I_WORKLOAD_DENSE || dpmf_i_strategy_dense_matrix(s) != NULL ||
+           (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
+}
+
+static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
+    if (own != NULL && dpmf_i_workload_equal(own, a)) { /* B = I */
+        for (int64_t t = 0; t < s->steps; t++) squares[t] = 1;
+        return DPMF_OK;
+    }
+    if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
+    if (has_matrix(a, s)) return dpmf_i_error_dense(a, s, run, squares);
+    if (a->form == DPMF_I_WORKLOAD_NAMED) {
+        if (s->ops->inverse_row != NULL && dpmf_i_strategy_inverse_bands(s) < s->steps)
+            return dpmf_i_error_filtered(a, s, run, squares);
+        if (recursion_is_cheaper(s)) return dpmf_i_error_fed_back(a, s, run, squares);
+    }
+    return dpmf_i_error_columns(a, s, run, squares);
+}
+
+dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy, const dpmf_run *run,
+                               double *per_step) {
+    double *squares = NULL;
+    dpmf_status status = DPMF_OK;
+    if (workload->steps != strategy->steps)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                           (long long)workload->steps, (long long)strategy->steps);
+    TRY(dpmf_i_strategy_need_inverse(strategy));
+    TRY(dpmf_i_alloc_doubles(strategy->steps, "the errors", &squares));
+    TRY_DONE(choose_route(workload, strategy, run, squares));
+    for (int64_t t = 0; t < strategy->steps; t++)
+        if (!isfinite(squares[t]) || squares[t] < 0) {
+            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges", (long long)t);
+            goto done;
+        }
+    for (int64_t t = 0; t < strategy->steps; t++) per_step[t] = sqrt(squares[t]);
+done:
+    dpmf_i_free(squares);
+    return status;
+}

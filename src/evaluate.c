@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation: sensitivity and error put together into the losses, and the names of the small enums. */
+#include "base/memory.h"
+#include "base/sum.h"
+#include "base/text.h"
+#include "strategy.h"
+#include "workload.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const KINDS[] = {[DPMF_EXACT] = "exact",
+                                    [DPMF_UPPER_BOUND] = "upper bound",
+                                    [DPMF_LOWER_BOUND] = "lower bound",
+                                    [DPMF_ESTIMATE] = "estimate"};
+static const char *const ADJACENCIES[] = {[DPMF_ADJACENCY_ZERO_OUT] = "zero-out",
+                                          [DPMF_ADJACENCY_ADD_REMOVE] = "add-remove",
+                                          [DPMF_ADJACENCY_REPLACE_ONE] = "replace-one"};
+enum { ADJACENCY_COUNT = sizeof ADJACENCIES / sizeof ADJACENCIES[0] };
+
+const char *dpmf_kind_name(dpmf_kind kind) {
+    return (unsigned)kind < sizeof KINDS / sizeof KINDS[0] ? KINDS[kind] : "unknown";
+}
+
+const char *dpmf_adjacency_name(dpmf_adjacency adjacency) {
+    return (unsigned)adjacency < ADJACENCY_COUNT ? ADJACENCIES[adjacency] : "unknown";
+}
+
+dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out) {
+    char shown[64];
+    for (int i = 0; text != NULL && i < ADJACENCY_COUNT; i++)
+        if (strcmp(text, ADJACENCIES[i]) == 0) {
+            *out = (dpmf_adjacency)i;
+            return DPMF_OK;
+        }
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
+                       text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+}
+
+dpmf_evaluate_options dpmf_evaluate_options_defaults(void) {
+    return (dpmf_evaluate_options){.run = dpmf_run_defaults()};
+}
+
+static dpmf_status check_weights(int64_t n, const double *weights) {
+    double largest = 0;
+    for (int64_t t = 0; t < n; t++) {
+        if (!(weights[t] >= 0 && isfinite(weights[t])))
+            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
+                               (long long)t, weights[t]);
+        largest = fmax(largest, weights[t]);
+    }
+    if (largest == 0) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                          double *per_step) {
+    dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    dpmf_evaluation result = {0};
+    double *errors = NULL;
+    dpmf_i_running total = {0};
+    dpmf_status status = DPMF_OK;
+    if (workload == NULL || strategy == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+    int64_t n = strategy->steps;
+    if (o.weights != NULL) TRY(check_weights(n, o.weights));
+    TRY_DONE(dpmf_sensitivity_compute(strategy, participation, o.adjacency, &o.run, &result.sensitivity));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(workload, strategy, &o.run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        errors[t] *= result.sensitivity.value * (o.weights == NULL ? 1 : sqrt(o.weights[t]));
+        dpmf_i_running_add(&total, errors[t] * errors[t]);
+        result.max_loss = fmax(result.max_loss, errors[t]);
+    }
+    result.total_squared_loss = dpmf_i_running_value(&total);
+    result.rms_loss = sqrt(result.total_squared_loss / (double)n);
+    if (!isfinite(result.total_squared_loss)) {
+        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
+        goto done;
+    }
+    if (per_step != NULL) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+    *out = result;
+done:
+    dpmf_i_free(errors);
+    return status;
+}
