@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options.c. */
+#include "completion.h"
+#include "output.h"
+#include "verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 80, INDENT = 28 };
+
+/* Adds words, breaking lines before WIDTH; continuation lines start at `indent`, the first one at column `at`. */
+static void add_wrapped(text_buffer *t, const char *words, int indent, int at) {
+    bool first = true;
+    while (*words != '\0') {
+        int length = (int)strcspn(words, " ");
+        if (!first && at + 1 + length > WIDTH) {
+            text_add(t, "\n%*s", indent, "");
+            at = indent;
+        } else if (!first) {
+            text_add(t, " ");
+            ++at;
+        }
+        text_add(t, "%.*s", length, words);
+        at += length;
+        words += length;
+        words += strspn(words, " ");
+        first = false;
+    }
+    text_add(t, "\n");
+}
+
+static void add_usage(text_buffer *t, const verb_row *v) {
+    const char *line = v->usage;
+    const char *before = "usage: ";
+    while (*line != '\0') {
+        int length = (int)strcspn(line, "\n");
+        text_add(t, "%sdpmf %.*s\n", before, length, line);
+        line += length + (line[length] == '\n');
+        before = "       ";
+    }
+}
+
+/* The help of an option with what the other columns of the table know: accepted values and the default. */
+static void option_words(text_buffer *t, const option_row *o) {
+    text_add(t, "%s.", o->help);
+    if (o->kind == KIND_COUNT) text_add(t, " From %lld to %lld.", (long long)o->count_low, (long long)o->count_high);
+    if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
+    if (o->values != NULL) {
+        const char *list = o->values, *join = " One of ";
+        int length;
+        for (const char *word; (word = next_word(&list, &length)) != NULL; join = ", ")
+            text_add(t, "%s%.*s", join, length, word);
+        text_add(t, ".");
+    }
+    if (o->preset != NULL) text_add(t, " Default: %s.", o->preset);
+}
+
+static void add_option(text_buffer *t, const option_row *o) {
+    char name[80];
+    text_buffer words = {0};
+    if (o->letter != '\0')
+        snprintf(name, sizeof name, "  -%c, --%s %s", o->letter, o->name, o->argument != NULL ? o->argument : "");
+    else
+        snprintf(name, sizeof name, "  --%s %s", o->name, o->argument != NULL ? o->argument : "");
+    if (strlen(name) < INDENT)
+        text_add(t, "%-*s", INDENT, name);
+    else
+        text_add(t, "%s\n%*s", name, INDENT, "");
+    option_words(&words, o);
+    if (words.failed)
+        t->failed = true;
+    else
+        add_wrapped(t, words.bytes, INDENT, INDENT);
+    text_free(&words);
+}
+
+static int finish(text_buffer *t) {
+    int code = text_print(t);
+    text_free(t);
+    return code;
+}
+
+int print_verb_help(verb_id verb) {
+    text_buffer t = {0};
+    add_usage(&t, &verbs[verb]);
+    text_add(&t, "\n");
+    add_wrapped(&t, verbs[verb].description, 0, 0);
+    text_add(&t, "\noptions:\n");
+    for (int i = 0; i < OPTION_TOTAL; ++i)
+        if (option_of_verb((option_id)i, verb)) add_option(&t, &options[i]);
+    return finish(&t);
+}
+
+static const char about[] = "Correlated-noise mechanisms for differential privacy: designs, evaluates and runs the "
+                            "noise of private training and private running sums.";
+static const char conventions[] =
+    "Numbers may be written as 1e6; counts also as 10k, 2M, 1G (powers of 1000). Answers go to standard output, "
+    "messages to standard error. With --json the answer is one JSON object.";
+
+static const struct {
+    const char *code, *meaning;
+} exit_codes[] = {
+    {"0", "done"},
+    {"1", "could not do it; one line on standard error says why"},
+    {"2", "bad usage; one line on standard error names the option, the value and what is accepted"},
+    {"130", "cancelled by a signal"},
+};
+enum { EXIT_CODE_COUNT = sizeof exit_codes / sizeof *exit_codes };
+
+int print_general_help(void) {
+    text_buffer t = {0};
+    text_add(&t, "usage: dpmf VERB [OPTION]... [FILE]\n       dpmf VERB --help\n       dpmf --version\n\n");
+    add_wrapped(&t, about, 0, 0);
+    text_add(&t, "\nverbs:\n");
+    for (int i = 0; i < VERB_TOTAL; ++i)
+        text_add(&t, "  %-12s%s\n", verbs[i].name, verbs[i].summary);
+    text_add(&t, "\nexit codes:\n");
+    for (int i = 0; i < EXIT_CODE_COUNT; ++i) {
+        text_add(&t, "  %-6s", exit_codes[i].code);
+        add_wrapped(&t, exit_codes[i].meaning, 8, 8);
+    }
+    text_add(&t, "\n");
+    add_wrapped(&t, conventions, 0, 0);
+    return finish(&t);
+}
+
+/* ---- the manual page ------------------------------------------------------------------------------------------- */
+
+/* Text for roff: backslashes and dashes escaped; no line of ours starts with a dot or an apostrophe. */
+static void add_roff(text_buffer *t, const char *words) {
+    for (; *words != '\0'; ++words) {
+        if (*words == '-' || *words == '\\')
+            text_add(t, *words == '-' ? "\\-" : "\\e");
+        else
+            text_add_bytes(t, words, 1);
+    }
+}
+
+static void add_roff_option(text_buffer *t, const option_row *o) {
+    text_buffer words = {0};
+    text_add(t, ".TP\n");
+    if (o->letter != '\0') text_add(t, "\\fB\\-%c\\fR, ", o->letter);
+    text_add(t, "\\fB\\-\\-");
+    add_roff(t, o->name);
+    text_add(t, "\\fR");
+    if (o->argument != NULL) {
+        text_add(t, " \\fI");
+        add_roff(t, o->argument);
+        text_add(t, "\\fR");
+    }
+    text_add(t, "\n");
+    option_words(&words, o);
+    if (words.failed)
+        t->failed = true;
+    else
+        add_roff(t, words.bytes);
+    text_add(t, "\n");
+    text_free(&words);
+}
+
+static void add_roff_verb(text_buffer *t, verb_id verb) {
+    const char *line = verbs[verb].usage;
+    text_add(t, ".SS %s\n.nf\n", verbs[verb].name);
+    while (*line != '\0') {
+        int length = (int)strcspn(line, "\n");
+        char form[200];
+        snprintf(form, sizeof form, "dpmf %.*s\n", length, line);
+        add_roff(t, form);
+        line += length + (line[length] == '\n');
+    }
+    text_add(t, ".fi\n.PP\n");
+    add_roff(t, verbs[verb].description);
+    text_add(t, "\n");
+    for (int i = 0; i < OPTION_TOTAL; ++i)
+        if (option_of_verb((option_id)i, verb)) add_roff_option(t, &options[i]);
+}
+
+static int print_man(void) {
+    text_buffer t = {0};
+    text_add(&t, ".TH DPMF 1 \"\" \"dpmf %s\" \"User Commands\"\n", dpmf_version());
+    text_add(&t, ".SH NAME\ndpmf \\- correlated\\-noise mechanisms for differential privacy\n");
+    text_add(&t, ".SH SYNOPSIS\n\\fBdpmf\\fR \\fIVERB\\fR [\\fIOPTION\\fR]... [\\fIFILE\\fR]\n.br\n"
+                 "\\fBdpmf\\fR \\fB\\-\\-version\\fR\n.SH DESCRIPTION\n");
+    add_roff(&t, about);
+    text_add(&t, "\n.PP\n");
+    add_roff(&t, conventions);
+    text_add(&t, "\n.SH VERBS\n");
+    for (int i = 0; i < VERB_TOTAL; ++i)
+        add_roff_verb(&t, (verb_id)i);
+    text_add(&t, ".SH EXIT STATUS\n");
+    for (int i = 0; i < EXIT_CODE_COUNT; ++i) {
+        text_add(&t, ".TP\n%s\n", exit_codes[i].code);
+        add_roff(&t, exit_codes[i].meaning);
+        text_add(&t, "\n");
+    }
+    return finish(&t);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------------------------- */
+
+int cmd_help(const arguments *given) {
+    bool man = option_given(given, OPTION_MAN), completion = option_given(given, OPTION_COMPLETION);
+    if (man + completion + (given->operand != NULL) > 1)
+        return fail(EXIT_USAGE, "help takes only one of VERB, --man and --completion");
+    if (man) return print_man();
+    if (completion) {
+        text_buffer t = {0};
+        if (option_is(given, OPTION_COMPLETION, "bash"))
+            add_bash_completion(&t);
+        else
+            add_zsh_completion(&t);
+        return finish(&t);
+    }
+    if (given->operand == NULL) return print_general_help();
+    verb_id verb;
+    const char *closest;
+    char shown[SHOWN];
+    if (find_verb(given->operand, &verb, &closest)) return print_verb_help(verb);
+    if (closest != NULL)
+        return fail(EXIT_USAGE, "unknown verb %s: did you mean '%s'?", show(given->operand, shown), closest);
+    return fail(EXIT_USAGE, "unknown verb %s: 'dpmf help' lists the verbs", show(given->operand, shown));
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+#include "verbs.h"
+
+static void print_json(text_buffer *t, const dpmf_mechanism *m) {
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
+    dpmf_evaluation held = dpmf_mechanism_evaluation(m);
+    json_begin(t);
+    json_text(t, "family", dpmf_strategy_family(strategy));
+    json_integer(t, "steps", dpmf_strategy_steps(strategy));
+    json_integer(t, "bands", dpmf_strategy_bands(strategy));
+    json_integer(t, "buffers", dpmf_strategy_buffers(strategy));
+    json_bool(t, "normalized", dpmf_strategy_is_normalized(strategy) != 0);
+    json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
+    json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
+    if (dpmf_mechanism_sigma(m) > 0.0)
+        json_double(t, "sigma", dpmf_mechanism_sigma(m));
+    else
+        json_null(t, "sigma");
+    json_sensitivity(t, held.sensitivity);
+    json_losses(t, &held);
+    json_text(t, "digest", dpmf_mechanism_digest(m));
+    json_text(t, "made_by", dpmf_mechanism_made_by(m));
+    json_bool(t, "weighted", dpmf_mechanism_weights(m) != NULL);
+    json_end(t);
+}
+
+static void print_table(text_buffer *t, const dpmf_mechanism *m) {
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
+    dpmf_evaluation held = dpmf_mechanism_evaluation(m);
+    table_text(t, "family", dpmf_strategy_family(strategy));
+    table_text(t, "made by", dpmf_mechanism_made_by(m));
+    table_integer(t, "steps", dpmf_strategy_steps(strategy));
+    table_integer(t, "bands", dpmf_strategy_bands(strategy));
+    table_integer(t, "buffers", dpmf_strategy_buffers(strategy));
+    table_text(t, "columns", dpmf_strategy_is_normalized(strategy) ? "normalized" : "as they are");
+    table_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
+    table_text(t, "weights", dpmf_mechanism_weights(m) != NULL ? "given" : "none");
+    table_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
+    table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
+    if (dpmf_mechanism_sigma(m) > 0.0)
+        table_double(t, "sigma", dpmf_mechanism_sigma(m), NULL);
+    else
+        table_text(t, "sigma", "not calibrated");
+    table_sensitivity(t, held.sensitivity);
+    table_losses(t, &held);
+    table_text(t, "digest", dpmf_mechanism_digest(m));
+}
+
+int cmd_inspect(const arguments *given) {
+    dpmf_mechanism *mechanism = NULL;
+    text_buffer t = {0};
+    dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (option_given(given, OPTION_JSON))
+        print_json(&t, mechanism);
+    else
+        print_table(&t, mechanism);
+    int code = text_print(&t);
+    text_free(&t);
+    dpmf_mechanism_free(mechanism);
+    return code;
+}

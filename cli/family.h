@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The families of --family, and the strategies that the options describe. */
+#ifndef DPMF_CLI_FAMILY_H
+#define DPMF_CLI_FAMILY_H
+
+#include "dpmf.h"
+#include "options.h"
+
+typedef struct family {
+    const char *name;
+    bool available;        /* does the library have it? */
+    bool closed_form;      /* can be made from a workload alone */
+    bool bands, nu;        /* takes --bands, --nu */
+    const char *parameter; /* its key in a --parameters file, NULL if it takes none */
+} family;
+
+/* The family of that name; NULL if there is none. */
+const family *find_family(const char *name);
+
+/* 0 if the family exists, can be had and takes the options given; else the exit code after a message. */
+int check_family(const char *name, const arguments *given);
+
+/*
+ * The strategy that the options describe, for a family that check_family accepts. `workload` is what a closed form is
+ * made from; `bands` is used where --bands is not given (0: not known).
+ */
+int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
+                  bool normalize, dpmf_strategy **out);
+
+#endif

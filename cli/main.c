@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf VERB [OPTION]... [FILE]: finds the verb and hands over. */
+#include "options.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A program may be started with stdin, stdout or stderr closed; the next file opened would then take that number and
+ * receive what is meant for the stream. Fill the holes with a /dev/null that is open the wrong way round, so that
+ * using the stream still fails.
+ */
+static void fill_closed_streams(void) {
+    for (int file = 0; file <= 2; ++file)
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
+static int print_version(void) {
+    text_buffer t = {0};
+    text_add(&t, "dpmf %s\n", dpmf_version());
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    fill_closed_streams();
+    watch_signals();
+    if (argc < 2) return fail(EXIT_USAGE, "a verb is needed: 'dpmf help' lists them");
+    bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    bool version = strcmp(argv[1], "--version") == 0;
+    char shown[SHOWN];
+    if ((help || version) && argc > 2)
+        return fail(EXIT_USAGE, "unexpected argument %s: %s stands alone", show(argv[2], shown), argv[1]);
+    if (help) return print_general_help();
+    if (version) return print_version();
+
+    verb_id found;
+    const char *closest;
+    if (!find_verb(argv[1], &found, &closest)) {
+        if (closest != NULL)
+            return fail(EXIT_USAGE, "unknown verb %s: did you mean '%s'?", show(argv[1], shown), closest);
+        return fail(EXIT_USAGE, "unknown verb %s: 'dpmf help' lists the verbs", show(argv[1], shown));
+    }
+    arguments given;
+    int code = parse_arguments(argc, argv, 2, found, &given);
+    if (code != 0) return code;
+    if (option_given(&given, OPTION_HELP)) return print_verb_help(found);
+    return verbs[found].run(&given);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables: what exists, in the order in which help shows it. */
+#include "options.h"
+
+#include "verbs.h"
+
+const verb_row verbs[VERB_TOTAL] = {
+    [VERB_EVALUATE] =
+        {
+            .name = "evaluate",
+            .usage = "evaluate --steps N --family NAME [OPTION]...\nevaluate FILE [OPTION]...",
+            .operand = "FILE",
+            .summary = "losses, sensitivity and per-step error of a mechanism",
+            .description =
+                "Evaluates a mechanism named by its options, or held by a mechanism FILE, on a workload under a "
+                "participation. Every loss includes the sensitivity; every figure says whether it is exact or a bound. "
+                "With a FILE the workload, participation, adjacency, weights and strategy come from it, and an option "
+                "that contradicts it is refused.",
+            .run = cmd_evaluate,
+        },
+    [VERB_INSPECT] =
+        {
+            .name = "inspect",
+            .usage = "inspect FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "show what a mechanism file holds",
+            .description =
+                "Shows what a mechanism file holds and claims, as it stands in the file: nothing is computed "
+                "again but the digest, which must match.",
+            .run = cmd_inspect,
+        },
+    [VERB_HELP] =
+        {
+            .name = "help",
+            .usage = "help [VERB]\nhelp --man\nhelp --completion bash|zsh",
+            .operand = "VERB",
+            .summary = "explain a verb, print the manual page or a completion script",
+            .description = "Without anything, lists the verbs. With a VERB, explains it and its options.",
+            .run = cmd_help,
+        },
+};
+
+#define EVALUATE (1u << VERB_EVALUATE)
+#define INSPECT (1u << VERB_INSPECT)
+#define HELP (1u << VERB_HELP)
+
+#define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
+
+#define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|file:PATH.npy"
+#define PARTICIPATIONS "single|cyclic:K,B|minsep:K,B|shuffled:K,B|full"
+
+const option_row options[OPTION_TOTAL] = {
+    [OPTION_STEPS] = {.name = "steps",
+                      .kind = KIND_COUNT,
+                      .argument = "N",
+                      .count_low = 1,
+                      .count_high = MOST_STEPS,
+                      .verbs = EVALUATE,
+                      .help = "number of steps. Needed unless a FILE gives it"},
+    [OPTION_WORKLOAD] = {.name = "workload",
+                         .kind = KIND_TEXT,
+                         .argument = "WORKLOAD",
+                         .values = WORKLOADS,
+                         .preset = "prefix",
+                         .verbs = EVALUATE,
+                         .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
+                                 "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
+                                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR"},
+    [OPTION_PARTICIPATION] = {.name = "participation",
+                              .kind = KIND_TEXT,
+                              .argument = "PATTERN",
+                              .values = PARTICIPATIONS,
+                              .preset = "single",
+                              .verbs = EVALUATE,
+                              .help =
+                                  "in which steps the data of one example may be used: one; every B steps, K times; "
+                                  "at most K, at least B apart; one in each of K epochs of B steps; all"},
+    [OPTION_OPTIMIZE_WORKLOAD] = {.name = "optimize-workload",
+                                  .kind = KIND_TEXT,
+                                  .argument = "WORKLOAD",
+                                  .values = WORKLOADS,
+                                  .verbs = EVALUATE,
+                                  .help =
+                                      "the workload that the strategy is made from (its square root, say), where that "
+                                      "differs from --workload. Given alone, --workload is both"},
+    [OPTION_OPTIMIZE_PARTICIPATION] = {.name = "optimize-participation",
+                                       .kind = KIND_TEXT,
+                                       .argument = "PATTERN",
+                                       .values = PARTICIPATIONS,
+                                       .verbs = EVALUATE,
+                                       .help =
+                                           "the participation that the strategy is optimised for, where that differs "
+                                           "from --participation. It must be possible in N steps; it changes "
+                                           "nothing for a family that is not optimised, as all here are"},
+    [OPTION_FAMILY] = {.name = "family",
+                       .kind = KIND_TEXT,
+                       .argument = "NAME",
+                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr",
+                       .verbs = EVALUATE,
+                       .help = "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
+                               "the square root of the workload, or given coefficients; banded Toeplitz; the first "
+                               "diagonals of the square root; those of its inverse. dense, banded and banded-toeplitz "
+                               "need --parameters"},
+    [OPTION_BANDS] = {.name = "bands",
+                      .kind = KIND_COUNT,
+                      .argument = "B",
+                      .count_low = 1,
+                      .count_high = MOST_STEPS,
+                      .verbs = EVALUATE,
+                      .help = "number of diagonals, the main one included, of bsr and bisr. With --parameters it must "
+                              "agree with the file"},
+    [OPTION_NU] = {.name = "nu",
+                   .kind = KIND_NUMBER,
+                   .argument = "X",
+                   .number_low = 0.0,
+                   .number_high = 1.0,
+                   .preset = "0",
+                   .verbs = EVALUATE,
+                   .help = "damping of the Toeplitz square root: coefficient t is multiplied by (1-X)^t"},
+    [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
+                                 .kind = KIND_FLAG,
+                                 .verbs = EVALUATE,
+                                 .help = "divide each column of the strategy by its norm"},
+    [OPTION_PARAMETERS] = {.name = "parameters",
+                           .kind = KIND_FILE,
+                           .argument = "FILE",
+                           .verbs = EVALUATE,
+                           .help = "file of the strategy's numbers. JSON: {\"coefficients\": [...]} for toeplitz and "
+                                   "banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
+                                   "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], "
+                                   "...]} for dense. Or .npy: one dimension for coefficients, two for a matrix"},
+    [OPTION_LOSS] = {.name = "loss",
+                     .kind = KIND_CHOICE,
+                     .argument = "LOSS",
+                     .values = "rms|max",
+                     .preset = "rms",
+                     .verbs = EVALUATE,
+                     .help = "the loss that is compared with its lower bound: that of all steps, or of the worst"},
+    [OPTION_WEIGHTS] = {.name = "weights",
+                        .kind = KIND_FILE,
+                        .argument = "FILE.npy",
+                        .verbs = EVALUATE,
+                        .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
+    [OPTION_ADJACENCY] = {.name = "adjacency",
+                          .kind = KIND_CHOICE,
+                          .argument = "KIND",
+                          .values = "zero-out|add-remove|replace-one",
+                          .preset = "zero-out",
+                          .verbs = EVALUATE,
+                          .help = "which data sets are neighbours. replace-one doubles the sensitivity"},
+    [OPTION_SENSITIVITY] = {.name = "sensitivity",
+                            .kind = KIND_CHOICE,
+                            .argument = "METHOD",
+                            .values = "auto|spectral|absolute|signs",
+                            .preset = "auto",
+                            .verbs = EVALUATE,
+                            .help = "how the sensitivity is found. auto: exact where a theorem gives it, else the "
+                                    "smallest valid upper bound. The others force one bound, which single "
+                                    "participation does not need"},
+    [OPTION_BOUND] = {.name = "bound",
+                      .kind = KIND_CHOICE,
+                      .argument = "WHEN",
+                      .values = "auto|none|force",
+                      .preset = "auto",
+                      .verbs = EVALUATE,
+                      .help = "the proven lower bound on the loss of any mechanism: where one is known and cheap; "
+                              "never; or fail without it"},
+    [OPTION_PER_STEP] = {.name = "per-step",
+                         .kind = KIND_FLAG,
+                         .verbs = EVALUATE,
+                         .help = "also the error of every step"},
+    [OPTION_THREADS] = {.name = "threads",
+                        .kind = KIND_COUNT,
+                        .argument = "T",
+                        .count_low = 1,
+                        .count_high = 1024,
+                        .verbs = EVALUATE,
+                        .help = "threads to work with. Without it, one per processor; no figure depends on it"},
+    [OPTION_JSON] = {.name = "json",
+                     .kind = KIND_FLAG,
+                     .verbs = EVALUATE | INSPECT,
+                     .help = "print one JSON object instead of a table"},
+    [OPTION_OUT] = {.name = "out",
+                    .letter = 'o',
+                    .kind = KIND_FILE,
+                    .argument = "FILE",
+                    .verbs = EVALUATE,
+                    .help = "save the mechanism, without sigma"},
+    [OPTION_MAN] = {.name = "man", .kind = KIND_FLAG, .verbs = HELP, .help = "print the manual page (roff)"},
+    [OPTION_COMPLETION] = {.name = "completion",
+                           .kind = KIND_CHOICE,
+                           .argument = "SHELL",
+                           .values = "bash|zsh",
+                           .verbs = HELP,
+                           .help = "print the completion script of a shell"},
+    [OPTION_HELP] = {.name = "help",
+                     .letter = 'h',
+                     .kind = KIND_FLAG,
+                     .verbs = EVALUATE | INSPECT | HELP,
+                     .help = "explain the verb and its options"},
+};
+
+bool option_of_verb(option_id id, verb_id verb) {
+    return (options[id].verbs >> verb & 1u) != 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of verbs and the one table of options. Parsing, `--help`, the manual page and the completion scripts
+ * all read them; a new verb is a cmd_<verb>.c, a row of verbs and its bit in the options that it takes.
+ */
+#ifndef DPMF_CLI_OPTIONS_H
+#define DPMF_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum verb_id { VERB_EVALUATE, VERB_INSPECT, VERB_HELP, VERB_TOTAL } verb_id;
+
+typedef enum option_id {
+    OPTION_STEPS,
+    OPTION_WORKLOAD,
+    OPTION_PARTICIPATION,
+    OPTION_OPTIMIZE_WORKLOAD,
+    OPTION_OPTIMIZE_PARTICIPATION,
+    OPTION_FAMILY,
+    OPTION_BANDS,
+    OPTION_NU,
+    OPTION_COLUMN_NORMALIZE,
+    OPTION_PARAMETERS,
+    OPTION_LOSS,
+    OPTION_WEIGHTS,
+    OPTION_ADJACENCY,
+    OPTION_SENSITIVITY,
+    OPTION_BOUND,
+    OPTION_PER_STEP,
+    OPTION_THREADS,
+    OPTION_JSON,
+    OPTION_OUT,
+    OPTION_MAN,
+    OPTION_COMPLETION,
+    OPTION_HELP,
+    OPTION_TOTAL
+} option_id;
+
+typedef enum option_kind {
+    KIND_FLAG,   /* no value */
+    KIND_TEXT,   /* any text that is not empty; `values` are hints for help and completion */
+    KIND_FILE,   /* a path */
+    KIND_CHOICE, /* one of `values` */
+    KIND_COUNT,  /* a whole number in [count_low, count_high] */
+    KIND_NUMBER  /* a number in [number_low, number_high) */
+} option_kind;
+
+typedef struct option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* the one-letter form, 0 if none */
+    option_kind kind;
+    const char *argument; /* placeholder in help, NULL for a flag */
+    const char *values;   /* words joined by '|', or NULL; capitals stand for a number or a name */
+    const char *preset;   /* the default, NULL if none */
+    int64_t count_low, count_high;
+    double number_low, number_high;
+    unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
+    const char *help;
+} option_row;
+
+typedef struct arguments arguments;
+
+typedef struct verb_row {
+    const char *name;
+    const char *usage;   /* what follows "dpmf ", one form per line */
+    const char *operand; /* placeholder of the operand; NULL: takes none */
+    int operands_needed; /* 0 or 1; at most one is ever taken */
+    const char *summary; /* one line, no full stop */
+    const char *description;
+    int (*run)(const arguments *given); /* returns the exit code */
+} verb_row;
+
+extern const verb_row verbs[VERB_TOTAL];
+extern const option_row options[OPTION_TOTAL];
+
+/* What was typed. `text` is NULL for an option that was not given; a flag that was has "". */
+struct arguments {
+    verb_id verb;
+    const char *text[OPTION_TOTAL];
+    int64_t count[OPTION_TOTAL];
+    double number[OPTION_TOTAL];
+    const char *operand; /* NULL: none */
+};
+
+/* Does this verb take this option? */
+bool option_of_verb(option_id id, verb_id verb);
+
+/* Reads argv[first..]. 0, or the exit code after a message. --help ends the reading: look at text[OPTION_HELP]. */
+int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *out);
+
+/* The verb of that name; false after no message, and *closest is a likely meaning or NULL. */
+bool find_verb(const char *name, verb_id *out, const char **closest);
+
+bool option_given(const arguments *given, option_id id);
+
+/* The text given, else the default, else NULL. */
+const char *option_text(const arguments *given, option_id id);
+bool option_is(const arguments *given, option_id id, const char *word);
+
+/* Walks the words of a '|' list: returns the start of the next word and its length, NULL at the end. */
+const char *next_word(const char **list, int *length);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+
+#include "progress.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- failures -------------------------------------------------------------------------------------------------- */
+
+/* A message may quote anything a user or a file holds: control characters must not break the line or the terminal. */
+static void make_one_line(char *line) {
+    for (char *c = line; *c != '\0'; ++c)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+}
+
+static ssize_t write_all(int file, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(file, bytes, length);
+        if (written < 0 && errno == EINTR && !interrupted()) continue;
+        if (written < 0) return -1;
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+int fail(int code, const char *format, ...) {
+    char line[2000] = "dpmf: ";
+    size_t start = strlen(line);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line + start, sizeof line - start - 1, format, values);
+    va_end(values);
+    make_one_line(line);
+    progress_clear();
+    size_t length = strlen(line);
+    line[length++] = '\n';
+    (void)write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+    return code;
+}
+
+int fail_memory(void) {
+    return fail(EXIT_UNABLE, "out of memory");
+}
+
+void *allocate(int64_t count, int64_t size) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    double machine = pages > 0 && page > 0 ? (double)pages * (double)page : HUGE_VAL;
+    if ((double)count * (double)size > machine) return NULL;
+    return calloc((size_t)count, (size_t)size);
+}
+
+int fail_status(dpmf_status status, const char *about) {
+    if (status == DPMF_ERROR_CANCELLED || interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+    int code = status == DPMF_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_UNABLE;
+    if (about == NULL) return fail(code, "%s", dpmf_last_error());
+    return fail(code, "%s: %s", about, dpmf_last_error());
+}
+
+const char *show(const char *value, char out[SHOWN]) {
+    size_t length = strlen(value), most = SHOWN - 8; /* room for two quotes, three dots and the zero */
+    const char *dots = length > most ? "..." : "";
+    if (length > most)
+        for (length = most; length > 0 && ((unsigned char)value[length] & 0xc0) == 0x80; --length) {
+        } /* not in the middle of a UTF-8 character */
+    const char *quote = length == 0 || strpbrk(value, " '\t\n") != NULL ? "'" : "";
+    snprintf(out, SHOWN, "%s%.*s%s%s", quote, (int)length, value, dots, quote);
+    return out;
+}
+
+/* ---- the growing text ------------------------------------------------------------------------------------------ */
+
+static bool text_reserve(text_buffer *t, size_t more) {
+    if (t->failed) return false;
+    if (t->capacity - t->length > more) return true;
+    size_t capacity = t->capacity;
+    do {
+        capacity = capacity == 0 ? 1024 : capacity + capacity / 2;
+    } while (capacity - t->length <= more);
+    char *bytes = realloc(t->bytes, capacity);
+    if (bytes == NULL) {
+        t->failed = true;
+        return false;
+    }
+    t->bytes = bytes;
+    t->capacity = capacity;
+    return true;
+}
+
+void text_add_bytes(text_buffer *t, const char *bytes, size_t length) {
+    if (!text_reserve(t, length)) return;
+    memcpy(t->bytes + t->length, bytes, length);
+    t->length += length;
+    t->bytes[t->length] = '\0';
+}
+
+void text_add(text_buffer *t, const char *format, ...) {
+    char small[400]; /* a line or a number; longer ones are written a second time in place */
+    va_list values, again;
+    va_start(values, format);
+    va_copy(again, values);
+    int length = vsnprintf(small, sizeof small, format, values);
+    if (length < 0) {
+        t->failed = true;
+    } else if ((size_t)length < sizeof small) {
+        text_add_bytes(t, small, (size_t)length);
+    } else if (text_reserve(t, (size_t)length + 1)) {
+        vsnprintf(t->bytes + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
+    }
+    va_end(again);
+    va_end(values);
+}
+
+void text_free(text_buffer *t) {
+    free(t->bytes);
+    memset(t, 0, sizeof *t);
+}
+
+int text_print(const text_buffer *t) {
+    if (t->failed) return fail_memory();
+    progress_clear();
+    /* Some file systems only report a full disk when the file is closed. */
+    if (write_all(STDOUT_FILENO, t->bytes, t->length) == 0 && close(STDOUT_FILENO) == 0) return EXIT_DONE;
+    if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+    return fail(EXIT_UNABLE, "cannot write to standard output: %s", strerror(errno));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+static void json_string(text_buffer *t, const char *value) {
+    text_add_bytes(t, "\"", 1);
+    for (const char *c = value; *c != '\0'; ++c) {
+        if (*c == '"' || *c == '\\')
+            text_add(t, "\\%c", *c);
+        else if ((unsigned char)*c < 0x20)
+            text_add(t, "\\u%04x", (unsigned)*c);
+        else
+            text_add_bytes(t, c, 1);
+    }
+    text_add_bytes(t, "\"", 1);
+}
+
+static void json_key(text_buffer *t, const char *key) {
+    if (t->need_comma) text_add_bytes(t, ",", 1);
+    t->need_comma = true;
+    if (key == NULL) return;
+    json_string(t, key);
+    text_add_bytes(t, ":", 1);
+}
+
+void json_open(text_buffer *t, const char *key, char bracket) {
+    json_key(t, key);
+    text_add_bytes(t, &bracket, 1);
+    t->need_comma = false;
+}
+
+void json_close(text_buffer *t, char bracket) {
+    text_add_bytes(t, &bracket, 1);
+    t->need_comma = true;
+}
+
+void json_begin(text_buffer *t) {
+    json_open(t, NULL, '{');
+    json_integer(t, "schema", 1);
+    json_text(t, "version", dpmf_version());
+}
+
+void json_end(text_buffer *t) {
+    json_close(t, '}');
+    text_add_bytes(t, "\n", 1);
+}
+
+void json_text(text_buffer *t, const char *key, const char *value) {
+    json_key(t, key);
+    json_string(t, value);
+}
+
+void json_integer(text_buffer *t, const char *key, int64_t value) {
+    json_key(t, key);
+    text_add(t, "%lld", (long long)value);
+}
+
+void json_double(text_buffer *t, const char *key, double value) {
+    json_key(t, key);
+    if (value != value)
+        text_add(t, "null");
+    else if (value - value != 0.0)
+        text_add(t, value > 0.0 ? "\"inf\"" : "\"-inf\"");
+    else
+        text_add(t, "%.17g", value);
+}
+
+void json_bool(text_buffer *t, const char *key, bool value) {
+    json_key(t, key);
+    text_add(t, value ? "true" : "false");
+}
+
+void json_null(text_buffer *t, const char *key) {
+    json_key(t, key);
+    text_add(t, "null");
+}
+
+void json_sensitivity(text_buffer *t, dpmf_sensitivity value) {
+    json_open(t, "sensitivity", '{');
+    json_double(t, "value", value.value);
+    json_text(t, "kind", dpmf_kind_name(value.kind));
+    json_text(t, "of", value.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    json_close(t, '}');
+}
+
+void json_losses(text_buffer *t, const dpmf_evaluation *value) {
+    json_double(t, "rms_loss", value->rms_loss);
+    json_double(t, "max_loss", value->max_loss);
+    json_double(t, "total_squared_loss", value->total_squared_loss);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+enum { NAME_WIDTH = 20, VALUE_WIDTH = 16 };
+
+void table_text(text_buffer *t, const char *name, const char *value) {
+    text_add(t, "%-*s%s\n", NAME_WIDTH, name, value);
+}
+
+void table_integer(text_buffer *t, const char *name, int64_t value) {
+    text_add(t, "%-*s%lld\n", NAME_WIDTH, name, (long long)value);
+}
+
+void table_double(text_buffer *t, const char *name, double value, const char *kind) {
+    if (kind == NULL)
+        text_add(t, "%-*s%.9g\n", NAME_WIDTH, name, value);
+    else
+        text_add(t, "%-*s%-*.9g%s\n", NAME_WIDTH, name, VALUE_WIDTH, value, kind);
+}
+
+void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
+    char kind[200];
+    snprintf(kind, sizeof kind, "%s%s%s%s%s", dpmf_kind_name(value.kind),
+             value.of == DPMF_SENSITIVITY_COLUMN ? ", largest column" : "", value.method != NULL ? " (" : "",
+             value.method != NULL ? value.method : "", value.method != NULL ? ")" : "");
+    table_double(t, "sensitivity", value.value, kind);
+}
+
+/* A loss is the sensitivity times a norm that is computed exactly, so it is of the same kind. */
+void table_losses(text_buffer *t, const dpmf_evaluation *value) {
+    const char *kind = dpmf_kind_name(value->sensitivity.kind);
+    table_double(t, "RMS loss", value->rms_loss, kind);
+    table_double(t, "max loss", value->max_loss, kind);
+    table_double(t, "total squared loss", value->total_squared_loss, kind);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program says. Answers are gathered in a text and printed only when everything has succeeded; a failure is
+ * one line on stderr and an exit code.
+ */
+#ifndef DPMF_CLI_OUTPUT_H
+#define DPMF_CLI_OUTPUT_H
+
+#include "dpmf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EXIT_DONE = 0, EXIT_UNABLE = 1, EXIT_USAGE = 2, EXIT_NEGATIVE = 3, EXIT_CANCELLED = 130 };
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
+#else
+#define PRINTF_LIKE(at, first)
+#endif
+
+/* Prints "dpmf: MESSAGE" as one line on stderr, whatever the message holds, and returns `code`. */
+int fail(int code, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* The same for a library call that failed, with its exit code; `about` is NULL or what was asked ("--workload x"). */
+int fail_status(dpmf_status status, const char *about);
+
+int fail_memory(void);
+
+/* Zeroed memory for free(); NULL if there is none, also where the system would promise more than the machine has. */
+void *allocate(int64_t count, int64_t size);
+
+/* `text` as a message shows it: quoted when it is empty or has spaces, cut when it is long. Returns `out`. */
+enum { SHOWN = 72 };
+const char *show(const char *text, char out[SHOWN]);
+
+/* A growing text. Running out of memory sticks, and text_print reports it. */
+typedef struct text_buffer {
+    char *bytes;
+    size_t length, capacity;
+    bool failed, need_comma;
+} text_buffer;
+
+void text_add(text_buffer *t, const char *format, ...) PRINTF_LIKE(2, 3);
+void text_add_bytes(text_buffer *t, const char *bytes, size_t length);
+void text_free(text_buffer *t);
+
+/* Writes it to stdout and returns the exit code: 0, or 1 after a message. */
+int text_print(const text_buffer *t);
+
+/* JSON, in the order of the calls. `key` is NULL inside an array. Infinity is the string "inf", NaN null. */
+void json_begin(text_buffer *t); /* the outer object, with "schema" and "version" */
+void json_end(text_buffer *t);
+void json_open(text_buffer *t, const char *key, char bracket); /* '{' or '[' */
+void json_close(text_buffer *t, char bracket);                 /* '}' or ']' */
+void json_text(text_buffer *t, const char *key, const char *value);
+void json_integer(text_buffer *t, const char *key, int64_t value);
+void json_double(text_buffer *t, const char *key, double value);
+void json_bool(text_buffer *t, const char *key, bool value);
+void json_null(text_buffer *t, const char *key);
+void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "sensitivity" */
+void json_losses(text_buffer *t, const dpmf_evaluation *value); /* the three losses */
+
+/* Tables for people: a name, a value, and how sure the value is (NULL: nothing to say). */
+void table_text(text_buffer *t, const char *name, const char *value);
+void table_integer(text_buffer *t, const char *name, int64_t value);
+void table_double(text_buffer *t, const char *name, double value, const char *kind);
+void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
+void table_losses(text_buffer *t, const dpmf_evaluation *value);
+
+#endif

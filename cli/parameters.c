@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One JSON object with one key, which says what the numbers are:
+ *
+ *     {"coefficients": [c_0, c_1, ...]}           first column of a Toeplitz C, zeros follow
+ *     {"inverse_coefficients": [w_0, w_1, ...]}   first column of a Toeplitz C^-1, zeros follow
+ *     {"diagonals": [[main], [first below], ...]} of a banded C: lengths n, n-1, ...
+ *     {"matrix": [[row 0], [row 1], ...]}         C itself, n x n, zero above the diagonal
+ *
+ * or a .npy array, whose dimensions say it: one for coefficients (of C or C^-1, as the family has it), two for a
+ * matrix.
+ */
+#include "parameters.h"
+
+#include "output.h"
+#include "progress.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a file turned out to hold. */
+typedef struct numbers {
+    const char *path;
+    const char *key; /* one of those above */
+    int64_t count;   /* coefficients, diagonals or rows */
+    int64_t width;   /* of one row of `values`: 1, the diagonals, or the columns */
+    double *values;  /* from malloc */
+} numbers;
+
+static const char *const keys[] = {"coefficients", "inverse_coefficients", "diagonals", "matrix"};
+
+static int bad_file(const char *path, const char *problem) {
+    char shown[SHOWN];
+    return fail(EXIT_UNABLE, "--parameters %s: %s", show(path, shown), problem);
+}
+
+/* ---- the bytes ------------------------------------------------------------------------------------------------- */
+
+enum { MOST_BYTES = 1 << 30 }; /* about forty million numbers; more belong in a .npy workload or a mechanism file */
+
+static int read_open_file(int file, const char *path, char **bytes, size_t *size) {
+    size_t capacity = 1 << 16, length = 0;
+    char *buffer = malloc(capacity + 1);
+    int code = buffer == NULL ? fail_memory() : 0;
+    while (code == 0) {
+        ssize_t got = wait_readable(file) ? read(file, buffer + length, capacity - length) : -1;
+        if (interrupted()) {
+            code = fail(EXIT_CANCELLED, "cancelled");
+        } else if (got < 0) {
+            code = bad_file(path, strerror(errno));
+        } else if (got == 0) {
+            break; /* the end */
+        } else if ((length += (size_t)got) < capacity) {
+            continue;
+        } else if (capacity >= MOST_BYTES) {
+            code = bad_file(path, "larger than 1 GiB, which is the most that is accepted");
+        } else {
+            char *larger = realloc(buffer, 2 * capacity + 1);
+            if (larger == NULL) {
+                code = fail_memory();
+            } else {
+                buffer = larger;
+                capacity *= 2;
+            }
+        }
+    }
+    if (code != 0) {
+        free(buffer);
+        return code;
+    }
+    buffer[length] = '\0';
+    *bytes = buffer;
+    *size = length;
+    return 0;
+}
+
+static int read_bytes(const char *path, char **bytes, size_t *size) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (file < 0) return interrupted() ? fail(EXIT_CANCELLED, "cancelled") : bad_file(path, strerror(errno));
+    int code = read_open_file(file, path, bytes, size);
+    close(file);
+    return code;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+/* The numbers of one list to values[0], values[stride], ... */
+static int read_list(const cJSON *list, numbers *n, double *values, int64_t stride) {
+    char problem[120];
+    int64_t i = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) {
+            snprintf(problem, sizeof problem, "%s: entry %lld of a list is not a finite number", n->key, (long long)i);
+            return bad_file(n->path, problem);
+        }
+        values[i++ * stride] = item->valuedouble;
+    }
+    return 0;
+}
+
+/* Lists of lists: each must be a list of `first - shrink * j` numbers. */
+static int check_lengths(const cJSON *lists, const numbers *n, int64_t first, int64_t shrink) {
+    char problem[160];
+    int64_t j = 0, expected = first;
+    const cJSON *list;
+    cJSON_ArrayForEach(list, lists) {
+        if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != expected) {
+            snprintf(problem, sizeof problem, "%s: list %lld has %lld numbers, accepted are %lld", n->key, (long long)j,
+                     cJSON_IsArray(list) ? (long long)cJSON_GetArraySize(list) : 0LL, (long long)expected);
+            return bad_file(n->path, problem);
+        }
+        ++j;
+        expected -= shrink;
+    }
+    return 0;
+}
+
+static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
+    char problem[160];
+    bool banded = strcmp(n->key, "diagonals") == 0;
+    if (banded ? n->count > steps : n->count != steps) {
+        snprintf(problem, sizeof problem, "%s: %lld lists, accepted are %s%lld (the steps)", n->key,
+                 (long long)n->count, banded ? "1 to " : "", (long long)steps);
+        return bad_file(n->path, problem);
+    }
+    int code = check_lengths(value, n, steps, banded ? 1 : 0);
+    if (code != 0) return code;
+    /* The lengths are checked, so this is at most twice the numbers that the file really has. */
+    n->width = banded ? n->count : steps;
+    n->values = allocate(steps, n->width * (int64_t)sizeof *n->values);
+    if (n->values == NULL) return fail_memory();
+    int64_t j = 0;
+    const cJSON *list;
+    cJSON_ArrayForEach(list, value) {
+        /* Diagonal j starts in row j, and goes down a column of `values`; a row of a matrix goes along. */
+        double *start = n->values + (banded ? j * n->width + j : j * n->width);
+        code = read_list(list, n, start, banded ? n->width : 1);
+        if (code != 0) return code;
+        ++j;
+    }
+    return 0;
+}
+
+/* Numbers for another family are a mistake in the command, whatever their lengths. */
+static int check_key(const numbers *n, const family *kind) {
+    char shown[SHOWN];
+    if (strcmp(n->key, kind->parameter) == 0) return 0;
+    return fail(EXIT_USAGE, "--parameters %s: it holds %s, and family %s takes %s", show(n->path, shown), n->key,
+                kind->name, kind->parameter);
+}
+
+static int read_members(const cJSON *tree, const family *kind, int64_t steps, numbers *n) {
+    const cJSON *value = cJSON_IsObject(tree) ? tree->child : NULL;
+    if (value == NULL || value->next != NULL)
+        return bad_file(n->path,
+                        "not a JSON object with one key: coefficients, inverse_coefficients, diagonals or matrix");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
+        if (strcmp(keys[i], value->string) == 0) n->key = keys[i];
+    if (n->key == NULL)
+        return bad_file(n->path, "unknown key: coefficients, inverse_coefficients, diagonals and matrix are accepted");
+    int code = check_key(n, kind);
+    if (code != 0) return code;
+    if (!cJSON_IsArray(value) || value->child == NULL) return bad_file(n->path, "its value is not a list of numbers");
+    n->count = cJSON_GetArraySize(value);
+    if (strcmp(n->key, "diagonals") == 0 || strcmp(n->key, "matrix") == 0) return read_lists(value, steps, n);
+    n->width = 1;
+    n->values = allocate(n->count, sizeof *n->values);
+    return n->values == NULL ? fail_memory() : read_list(value, n, n->values, 1);
+}
+
+static int read_json(const char *bytes, size_t size, const family *kind, int64_t steps, numbers *n) {
+    if (memchr(bytes, '\0', size) != NULL) return bad_file(n->path, "not JSON: it has a zero byte");
+    cJSON *tree = cJSON_ParseWithLengthOpts(bytes, size + 1, NULL, 1); /* 1: nothing may follow */
+    if (tree == NULL) return bad_file(n->path, "neither valid JSON nor .npy");
+    int code = read_members(tree, kind, steps, n);
+    cJSON_Delete(tree);
+    return code;
+}
+
+/* ---- .npy ------------------------------------------------------------------------------------------------------ */
+
+static int read_npy(const char *bytes, size_t size, const family *kind, numbers *n) {
+    char about[SHOWN + 16] = "--parameters ";
+    dpmf_array array;
+    dpmf_status status = dpmf_array_decode((const uint8_t *)bytes, size, &array);
+    show(n->path, about + strlen(about));
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, about);
+    bool inverse = strcmp(kind->parameter, "inverse_coefficients") == 0;
+    n->key = array.dimensions == 2 ? "matrix" : inverse ? "inverse_coefficients" : "coefficients";
+    n->count = array.shape[0];
+    n->width = array.dimensions == 2 ? array.shape[1] : 1;
+    n->values = allocate(n->count, n->width * (int64_t)sizeof *n->values);
+    if (n->values != NULL) memcpy(n->values, array.values, (size_t)n->count * (size_t)n->width * sizeof *n->values);
+    dpmf_array_free(&array);
+    return n->values == NULL ? fail_memory() : check_key(n, kind);
+}
+
+/* ---- the strategy ---------------------------------------------------------------------------------------------- */
+
+static int check_shape(const numbers *n, int64_t steps) {
+    char problem[200];
+    bool matrix = strcmp(n->key, "matrix") == 0;
+    if (matrix && (n->count != steps || n->width != steps)) {
+        snprintf(problem, sizeof problem, "the matrix is %lld x %lld, accepted is %lld x %lld (the steps)",
+                 (long long)n->count, (long long)n->width, (long long)steps, (long long)steps);
+        return bad_file(n->path, problem);
+    }
+    if (n->count < 1 || n->count > steps) {
+        snprintf(problem, sizeof problem, "%s: %lld of them, accepted are 1 to %lld (the steps)", n->key,
+                 (long long)n->count, (long long)steps);
+        return bad_file(n->path, problem);
+    }
+    return 0;
+}
+
+/* toeplitz has all its coefficients, of which a file may leave out the zeros at the end. */
+static int pad(numbers *n, int64_t steps) {
+    double *values = allocate(steps, sizeof *values);
+    if (values == NULL) return fail_memory();
+    memcpy(values, n->values, (size_t)n->count * sizeof *values);
+    free(n->values);
+    n->values = values;
+    n->count = steps;
+    return 0;
+}
+
+static int make(const numbers *n, int64_t steps, dpmf_strategy **out) {
+    char about[SHOWN + 16] = "--parameters ";
+    dpmf_status status;
+    if (strcmp(n->key, "coefficients") == 0)
+        status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
+    else if (strcmp(n->key, "inverse_coefficients") == 0)
+        status = dpmf_strategy_create_inverse_toeplitz(steps, n->count, n->values, out);
+    else if (strcmp(n->key, "diagonals") == 0)
+        status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
+    else
+        status = dpmf_strategy_create_dense(steps, n->values, out);
+    if (status == DPMF_OK) return 0;
+    show(n->path, about + strlen(about));
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* a zero diagonal, say: the file's fault */
+    return fail_status(status, about);
+}
+
+int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out) {
+    numbers n = {.path = path};
+    char *bytes = NULL;
+    size_t size = 0;
+    int code = read_bytes(path, &bytes, &size);
+    if (code != 0) return code;
+    if (size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
+        code = read_npy(bytes, size, kind, &n);
+    else
+        code = read_json(bytes, size, kind, steps, &n);
+    free(bytes);
+    if (code == 0) code = check_shape(&n, steps);
+    if (code == 0 && strcmp(kind->name, "toeplitz") == 0) code = pad(&n, steps);
+    if (code == 0) code = make(&n, steps, out);
+    if (code == 0) *bands = n.count;
+    free(n.values);
+    return code;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "problem.h"
+
+#include "family.h"
+#include "output.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void problem_free(problem *p) {
+    dpmf_mechanism_free(p->mechanism);
+    dpmf_workload_free(p->own_workload);
+    dpmf_participation_free(p->own_participation);
+    dpmf_strategy_free(p->own_strategy);
+    dpmf_array_free(&p->own_weights);
+    memset(p, 0, sizeof *p);
+}
+
+/* ---- what each option describes -------------------------------------------------------------------------------- */
+
+static int fail_option(dpmf_status status, const arguments *given, option_id id) {
+    char about[SHOWN + 40], shown[SHOWN];
+    bool file = options[id].kind == KIND_FILE; /* then the library's own message names it */
+    snprintf(about, sizeof about, "--%s%s%s", options[id].name, file ? "" : " ",
+             file ? "" : show(option_text(given, id), shown));
+    return fail_status(status, about);
+}
+
+int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out) {
+    const char *words = option_text(given, id);
+    if (words == NULL) return 0;
+    dpmf_status status = dpmf_workload_parse(words, steps, out);
+    return status == DPMF_OK ? 0 : fail_option(status, given, id);
+}
+
+int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out) {
+    const char *words = option_text(given, id);
+    if (words == NULL) return 0;
+    dpmf_status status = dpmf_participation_parse(words, steps, out);
+    return status == DPMF_OK ? 0 : fail_option(status, given, id);
+}
+
+static int check_weights(const arguments *given, int64_t steps, const dpmf_array *array) {
+    char shown[SHOWN];
+    const char *path = show(option_text(given, OPTION_WEIGHTS), shown);
+    if (array->dimensions != 1 || array->shape[0] != steps)
+        return fail(EXIT_UNABLE, "--weights %s: %lld numbers in %d dimensions, accepted are %lld (the steps) in one",
+                    path, (long long)(array->shape[0] * array->shape[1]), array->dimensions, (long long)steps);
+    bool all_zero = true;
+    for (int64_t t = 0; t < steps; ++t) {
+        if (!(array->values[t] >= 0.0 && isfinite(array->values[t])))
+            return fail(EXIT_UNABLE, "--weights %s: weight %lld is %g, accepted are finite numbers >= 0", path,
+                        (long long)t, array->values[t]);
+        if (array->values[t] > 0.0) all_zero = false;
+    }
+    if (all_zero) return fail(EXIT_UNABLE, "--weights %s: all are zero, accepted is at least one above", path);
+    return 0;
+}
+
+int make_weights(const arguments *given, int64_t steps, dpmf_array *out) {
+    dpmf_array array;
+    if (!option_given(given, OPTION_WEIGHTS)) return 0;
+    dpmf_status status = dpmf_array_load(option_text(given, OPTION_WEIGHTS), &array);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_option(status, given, OPTION_WEIGHTS);
+    int code = check_weights(given, steps, &array);
+    if (code == 0)
+        *out = array;
+    else
+        dpmf_array_free(&array);
+    return code;
+}
+
+static dpmf_adjacency adjacency_of(const arguments *given) {
+    dpmf_adjacency adjacency = DPMF_ADJACENCY_ZERO_OUT;
+    dpmf_status status = dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &adjacency);
+    assert(status == DPMF_OK); /* the option's table has let only these words through */
+    (void)status;
+    return adjacency;
+}
+
+/* The participation that a strategy would be optimised for must be possible; nothing here depends on it otherwise. */
+static int check_optimize_participation(const arguments *given, int64_t steps) {
+    dpmf_participation *participation = NULL;
+    int code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, steps, &participation);
+    dpmf_participation_free(participation);
+    return code;
+}
+
+/* A strategy made from --optimize-workload, or else from `workload`. */
+static int make_strategy_for(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
+                             bool normalize, dpmf_strategy **out) {
+    dpmf_workload *source = NULL;
+    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_steps(workload), &source);
+    if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, bands, normalize, out);
+    dpmf_workload_free(source);
+    return code;
+}
+
+/* ---- from options ---------------------------------------------------------------------------------------------- */
+
+int problem_from_options(const arguments *given, problem *out) {
+    const char *name = option_text(given, OPTION_FAMILY);
+    int64_t steps = given->count[OPTION_STEPS];
+    if (!option_given(given, OPTION_STEPS))
+        return fail(EXIT_USAGE, "%s needs --steps N or a mechanism FILE", verbs[given->verb].name);
+    if (name == NULL) return fail(EXIT_USAGE, "%s needs --family NAME or a mechanism FILE", verbs[given->verb].name);
+    int code = check_family(name, given);
+    if (code == 0) code = make_workload(given, OPTION_WORKLOAD, steps, &out->own_workload);
+    if (code == 0) code = make_participation(given, OPTION_PARTICIPATION, steps, &out->own_participation);
+    if (code == 0) code = check_optimize_participation(given, steps);
+    if (code == 0) code = make_weights(given, steps, &out->own_weights);
+    if (code == 0)
+        code = make_strategy_for(given, find_family(name), out->own_workload, 0,
+                                 option_given(given, OPTION_COLUMN_NORMALIZE), &out->own_strategy);
+    if (code != 0) return code;
+    out->workload = out->own_workload;
+    out->participation = out->own_participation;
+    out->strategy = out->own_strategy;
+    out->weights = out->own_weights.values;
+    out->adjacency = adjacency_of(given);
+    out->made_by = option_given(given, OPTION_PARAMETERS) ? "given parameters" : "closed form";
+    return 0;
+}
+
+/* ---- from a file ----------------------------------------------------------------------------------------------- */
+
+static int contradiction(const arguments *given, option_id id, const char *held) {
+    char shown[SHOWN], file[SHOWN];
+    const char *value = option_text(given, id);
+    bool flag = options[id].kind == KIND_FLAG;
+    return fail(EXIT_USAGE, "--%s%s%s contradicts %s, which has %s", options[id].name, flag ? "" : " ",
+                flag ? "" : show(value, shown), show(given->operand, file), held);
+}
+
+/*
+ * Are two operators the same matrix? They are compared by what they do to one vector without structure: matrices that
+ * differ agree on it only by an accident of measure zero, and rounding is not taken for a difference.
+ */
+typedef dpmf_status (*apply_function)(const void *operator_, const double *x, double *y);
+
+static dpmf_status apply_workload(const void *operator_, const double *x, double *y) {
+    return dpmf_workload_apply(operator_, x, y);
+}
+
+static dpmf_status apply_strategy(const void *operator_, const double *x, double *y) {
+    return dpmf_strategy_apply(operator_, x, y);
+}
+
+static int compare(apply_function apply, const void *a, const void *b, int64_t steps, bool *same) {
+    double *x = allocate(steps, 3 * sizeof *x);
+    if (x == NULL) return fail_memory();
+    double *y = x + steps, *z = y + steps, largest = 0.0, difference = 0.0;
+    for (int64_t t = 0; t < steps; ++t) {
+        double turn = 0.6180339887498949 * (double)(t + 1); /* the golden ratio: fractional parts that never repeat */
+        x[t] = 0.5 + (turn - floor(turn));
+    }
+    dpmf_status status = apply(a, x, y);
+    if (status == DPMF_OK) status = apply(b, x, z);
+    for (int64_t t = 0; status == DPMF_OK && t < steps; ++t) {
+        largest = fmax(largest, fmax(fabs(y[t]), fabs(z[t])));
+        difference = fmax(difference, fabs(y[t] - z[t]));
+    }
+    free(x);
+    *same = difference <= 1e-9 * largest; /* far above rounding, far below any difference that is meant */
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int check_workload(const arguments *given, const problem *p) {
+    dpmf_workload *asked = NULL;
+    bool same = true;
+    if (!option_given(given, OPTION_WORKLOAD)) return 0;
+    int64_t steps = dpmf_workload_steps(p->workload);
+    int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
+    if (code == 0) code = compare(apply_workload, asked, p->workload, steps, &same);
+    if (code == 0 && !same) {
+        char held[SHOWN];
+        const char *words = dpmf_workload_text(p->workload);
+        bool named = strcmp(words, dpmf_workload_text(asked)) != 0; /* else both say "lr" or "file" */
+        code = contradiction(given, OPTION_WORKLOAD, named ? show(words, held) : "other numbers");
+    }
+    dpmf_workload_free(asked);
+    return code;
+}
+
+static int check_participation(const arguments *given, const problem *p) {
+    dpmf_participation *asked = NULL;
+    if (!option_given(given, OPTION_PARTICIPATION)) return 0;
+    const char *held = dpmf_participation_text(p->participation);
+    int code = make_participation(given, OPTION_PARTICIPATION, dpmf_workload_steps(p->workload), &asked);
+    if (code == 0 && strcmp(dpmf_participation_text(asked), held) != 0)
+        code = contradiction(given, OPTION_PARTICIPATION, held);
+    dpmf_participation_free(asked);
+    return code;
+}
+
+static int check_weights_held(const arguments *given, const problem *p) {
+    dpmf_array asked = {0};
+    int64_t steps = dpmf_workload_steps(p->workload);
+    if (!option_given(given, OPTION_WEIGHTS)) return 0;
+    int code = make_weights(given, steps, &asked);
+    if (code == 0 && p->weights == NULL)
+        code = contradiction(given, OPTION_WEIGHTS, "none");
+    else if (code == 0 && memcmp(asked.values, p->weights, (size_t)steps * sizeof *asked.values) != 0)
+        code = contradiction(given, OPTION_WEIGHTS, "others");
+    dpmf_array_free(&asked);
+    return code;
+}
+
+/* Options that say how a strategy is made: make it again and compare. */
+static int check_strategy_made(const arguments *given, const problem *p, const family *kind) {
+    static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
+    dpmf_strategy *asked = NULL;
+    bool same = true;
+    bool normalized = dpmf_strategy_is_normalized(p->strategy) != 0;
+    /* The inverse of a bisr has the bands, and its noise keeps all but one of them. */
+    int64_t bands =
+        strcmp(kind->name, "bisr") == 0 ? dpmf_strategy_buffers(p->strategy) + 1 : dpmf_strategy_bands(p->strategy);
+    int code = make_strategy_for(given, kind, p->workload, bands, normalized, &asked);
+    if (code == 0) code = compare(apply_strategy, asked, p->strategy, dpmf_workload_steps(p->workload), &same);
+    dpmf_strategy_free(asked);
+    for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; ++i)
+        if (option_given(given, makers[i])) return contradiction(given, makers[i], "another strategy");
+    return code;
+}
+
+static int check_strategy(const arguments *given, const problem *p) {
+    char held[40];
+    const char *name = dpmf_strategy_family(p->strategy);
+    const family *kind = find_family(name);
+    if (option_given(given, OPTION_FAMILY)) {
+        const char *asked = option_text(given, OPTION_FAMILY);
+        if (find_family(asked) == NULL) return check_family(asked, given);
+        if (strcmp(asked, name) != 0) return contradiction(given, OPTION_FAMILY, name);
+    }
+    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
+        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns as they are");
+    bool parameters = option_given(given, OPTION_PARAMETERS), bands = option_given(given, OPTION_BANDS);
+    bool source = option_given(given, OPTION_OPTIMIZE_WORKLOAD), nu = option_given(given, OPTION_NU);
+    if (!parameters && !bands && !nu && !source) return 0;
+    if (kind == NULL) return fail(EXIT_USAGE, "family %s of the file takes no such options", name);
+    int code = check_family(name, given);
+    if (code != 0) return code;
+    if (parameters || kind->closed_form) return check_strategy_made(given, p, kind);
+    if (bands && given->count[OPTION_BANDS] != dpmf_strategy_bands(p->strategy)) {
+        snprintf(held, sizeof held, "%lld", (long long)dpmf_strategy_bands(p->strategy));
+        return contradiction(given, OPTION_BANDS, held);
+    }
+    return 0; /* what a given strategy was made for does not matter */
+}
+
+static int check_small(const arguments *given, const problem *p) {
+    char held[40];
+    int64_t steps = dpmf_workload_steps(p->workload);
+    if (option_given(given, OPTION_STEPS) && given->count[OPTION_STEPS] != steps) {
+        snprintf(held, sizeof held, "%lld", (long long)steps);
+        return contradiction(given, OPTION_STEPS, held);
+    }
+    if (option_given(given, OPTION_ADJACENCY) && adjacency_of(given) != p->adjacency)
+        return contradiction(given, OPTION_ADJACENCY, dpmf_adjacency_name(p->adjacency));
+    return check_optimize_participation(given, steps);
+}
+
+int problem_from_file(const arguments *given, problem *out) {
+    dpmf_status status = dpmf_mechanism_load(given->operand, &out->mechanism);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    out->workload = dpmf_mechanism_workload(out->mechanism);
+    out->participation = dpmf_mechanism_participation(out->mechanism);
+    out->strategy = dpmf_mechanism_strategy(out->mechanism);
+    out->weights = dpmf_mechanism_weights(out->mechanism);
+    out->adjacency = dpmf_mechanism_adjacency(out->mechanism);
+    out->made_by = dpmf_mechanism_made_by(out->mechanism);
+    int code = check_small(given, out);
+    if (code == 0) code = check_workload(given, out);
+    if (code == 0) code = check_participation(given, out);
+    if (code == 0) code = check_weights_held(given, out);
+    if (code == 0) code = check_strategy(given, out);
+    return code;
+}

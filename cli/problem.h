@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a command is about: a workload, a participation and a strategy, from options or from a mechanism file. */
+#ifndef DPMF_CLI_PROBLEM_H
+#define DPMF_CLI_PROBLEM_H
+
+#include "dpmf.h"
+#include "options.h"
+
+typedef struct problem {
+    const dpmf_workload *workload;
+    const dpmf_participation *participation;
+    const dpmf_strategy *strategy;
+    const double *weights; /* NULL: none */
+    dpmf_adjacency adjacency;
+    const char *made_by;
+    /* The owners of the above. */
+    dpmf_mechanism *mechanism;
+    dpmf_workload *own_workload;
+    dpmf_participation *own_participation;
+    dpmf_strategy *own_strategy;
+    dpmf_array own_weights;
+} problem;
+
+/* Each: 0, or the exit code after a message. Free the problem in any case; start from {0}. */
+int problem_from_options(const arguments *given, problem *out);
+
+/* From the operand FILE; options that say something else than the file are refused. */
+int problem_from_file(const arguments *given, problem *out);
+
+void problem_free(problem *p);
+
+/* The options' own objects. A NULL result means that the option was neither given nor has a default. */
+int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
+int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
+int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
+
+#endif

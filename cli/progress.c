@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_asked;
+static bool line_shown;
+static double last_shown = -1.0;
+
+static void ask_stop(int number) {
+    (void)number;
+    stop_asked = 1;
+}
+
+void watch_signals(void) {
+    static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    /* Not SA_RESTART: a read that waits must end. A second signal finds the default handler, and kills. */
+    action.sa_handler = ask_stop;
+    action.sa_flags = (int)SA_RESETHAND;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; ++i) {
+        struct sigaction before;
+        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(stops[i], &action, NULL); /* one that the shell ignores for us (nohup, &) stays ignored */
+    }
+}
+
+bool interrupted(void) {
+    return stop_asked != 0;
+}
+
+bool wait_readable(int file) {
+    struct pollfd wanted = {.fd = file, .events = POLLIN};
+    /* A signal may come just before the wait and not end it, so no wait is long. */
+    while (!interrupted()) {
+        int ready = poll(&wanted, 1, 100);
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* the read will tell what is wrong */
+    }
+    return false;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int report(void *context, const char *what, double done) {
+    (void)context;
+    if (interrupted()) return 1;
+    if (isatty(STDERR_FILENO) == 0) return 0;
+    double now = seconds();
+    if (last_shown < 0.0) last_shown = now; /* nothing is shown for work that ends at once */
+    if (now - last_shown < 0.2) return 0;
+    last_shown = now;
+    line_shown = true;
+    if (done >= 0.0) {
+        static const char full[] = "##############################", empty[] = "..............................";
+        int filled = done >= 1.0 ? 30 : (int)(30.0 * done);
+        fprintf(stderr, "\r\033[K%.*s%.*s %3d%% %.40s", filled, full, 30 - filled, empty, (int)(100.0 * done), what);
+    } else {
+        fprintf(stderr, "\r\033[K%.70s", what);
+    }
+    fflush(stderr);
+    return 0;
+}
+
+dpmf_run run_with(int threads) {
+    dpmf_run run = dpmf_run_defaults();
+    run.threads = threads;
+    run.progress = report;
+    return run;
+}
+
+void progress_clear(void) {
+    if (!line_shown) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    line_shown = false;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long work: a progress line on a terminal, and Ctrl-C. */
+#ifndef DPMF_CLI_PROGRESS_H
+#define DPMF_CLI_PROGRESS_H
+
+#include "dpmf.h"
+
+#include <stdbool.h>
+
+/* Takes over SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
+void watch_signals(void);
+
+/* Has one of them asked to stop? */
+bool interrupted(void);
+
+/* Waits until `file` has something to read; false if one of the signals came first. */
+bool wait_readable(int file);
+
+/* How library calls are to run: `threads` (0: one per processor), progress shown, cancelled by a signal. */
+dpmf_run run_with(int threads);
+
+/* Removes the progress line, if one is shown, before anything else is printed. */
+void progress_clear(void);
+
+#endif

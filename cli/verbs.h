@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One function per verb, each in its cmd_<verb>.c; the answer is the exit code. */
+#ifndef DPMF_CLI_VERBS_H
+#define DPMF_CLI_VERBS_H
+
+#include "options.h"
+
+int cmd_evaluate(const arguments *given);
+int cmd_inspect(const arguments *given);
+int cmd_help(const arguments *given);
+
+/* Prints the general help, or that of one verb (cmd_help.c). */
+int print_general_help(void);
+int print_verb_help(verb_id verb);
+
+#endif
