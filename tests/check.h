@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One checker for every mechanism: what must be true of any workload or strategy, whatever its family, held against
+ * plain dense arithmetic. Each fails the running cmocka test with the place and the difference.
+ */
+#ifndef DPMF_TESTS_CHECK_H
+#define DPMF_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "dpmf.h"
+
+/* Fails with the library's message unless the call gives DPMF_OK. */
+#define check_ok(call) check_status_((call), DPMF_OK, #call, __FILE__, __LINE__)
+/* Fails unless the call gives `expected` and leaves a message. */
+#define check_fails(expected, call) check_status_((call), (expected), #call, __FILE__, __LINE__)
+void check_status_(dpmf_status got, dpmf_status expected, const char *call, const char *file, int line);
+
+/* |got - want| <= tolerance * max(1, |want|). */
+#define check_near(got, want, tolerance) check_near_((got), (want), (tolerance), #got, __FILE__, __LINE__)
+void check_near_(double got, double want, double tolerance, const char *what, const char *file, int line);
+
+/* Does the last message hold this text? */
+void check_message(const char *part);
+
+/* Reproducible numbers in [-1, 1). */
+double check_random(uint64_t *seed);
+
+/* Dense forms by impulses: n x n, malloc'ed. */
+double *check_workload_matrix(const dpmf_workload *a);
+double *check_strategy_matrix(const dpmf_strategy *c);
+double *check_strategy_inverse(const dpmf_strategy *c);
+
+/* A A^-1 = I, linear, lower triangular, A^-1 = R^-1 Q, series and Toeplitz claims, the streaming forms. */
+void check_workload(const dpmf_workload *a, double tolerance);
+
+/*
+ * C C^-1 = I both ways; linear; lower triangular; columns, column norms, rows, bands, inverse bands, parts and Toeplitz
+ * views agree with the dense forms; the stream of C^-1 equals the solve, for several columns at once; past the last step
+ * it refuses.
+ */
+void check_strategy(const dpmf_strategy *c, double tolerance);
+
+/* B C = A, and the errors and losses that the library computes equal those of the dense B. */
+void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double tolerance);
+
+#endif

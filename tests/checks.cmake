@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# Checks of the source tree and of what is installed, run once, on the release build.
+set(scripts "${PROJECT_SOURCE_DIR}/scripts")
+set(readme "${PROJECT_SOURCE_DIR}/README.md")
+
+dpmf_test(check_format LABELS check COMMAND "${scripts}/check_format.sh")
+dpmf_test(check_include_law LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py")
+dpmf_test(check_include_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py" --self-test)
+dpmf_test(check_readme LABELS check
+          COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
+if(TARGET dpmf)
+    dpmf_test(check_symbols LABELS check COMMAND "${scripts}/check_symbols.sh" $<TARGET_FILE:dpmf>)
+    dpmf_test(check_install LABELS check COMMAND "${scripts}/test_install.sh" "${PROJECT_BINARY_DIR}")
+endif()
+if(TARGET dpmf_program)
+    dpmf_test(check_version LABELS check
+              COMMAND "${scripts}/check_version.sh" "${PROJECT_VERSION}" $<TARGET_FILE:dpmf_program>)
+    dpmf_test(check_demo LABELS check COMMAND "${scripts}/demo.sh" $<TARGET_FILE:dpmf_program>)
+    dpmf_test(check_safetensors LABELS check
+              COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/check_safetensors.py"
+              ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" "DPMF_TEST_ARRAY=$<TARGET_FILE:test_array>"
+                          PYTHONDONTWRITEBYTECODE=1)
+endif()

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of `dpmf evaluate`: published values, the definitions at small n, and the keys of its JSON."""
+import math
+import os
+import subprocess
+import unittest
+
+from harness import (DPMF, Case, inverse, momentum, normalize, npy, reference, series_inverse, series_root, toeplitz)
+
+KEYS = ["schema", "version", "family", "steps", "workload", "participation", "sensitivity", "rms_loss", "max_loss",
+        "total_squared_loss", "lower_bound", "ratio", "buffers"]
+LOSSES = ["rms_loss", "max_loss", "total_squared_loss"]
+
+# Prefix sums, single participation (Pillutla et al. 2025, Table 2.2; six digits computed independently):
+# max loss of the square-root Toeplitz mechanism, and after dividing its columns by their norms.
+MAX_LOSS = {8: (1.718379, 1.572546), 64: (2.388848, 2.211769), 256: (2.831050, 2.644961), 1024: (3.272554, 3.080744),
+            2048: (3.493229, 3.299245), 8192: (3.934529, 3.737074)}
+# RMS loss of the same square root (the mechanism of Table 2.3 before its coefficients are optimised).
+RMS_LOSS = {8: 1.585857, 1024: 3.109790}
+
+
+class Figures(Case):
+    def evaluate(self, steps, family, *more):
+        return self.json("evaluate", "--steps", steps, "--family", family, *more)
+
+    def test_identity_and_workload(self):
+        for n in [1, 2, 8, 1000, 100000]:
+            found = self.evaluate(n, "identity")
+            self.near(found["max_loss"], math.sqrt(n))
+            self.near(found["rms_loss"], math.sqrt((n + 1) / 2))
+            self.assertEqual(found["sensitivity"], {"value": 1, "kind": "exact", "of": "participation"})
+            self.assertEqual(found["buffers"], 0)
+            found = self.evaluate(n, "workload")
+            self.near(found["max_loss"], math.sqrt(n))
+            self.near(found["rms_loss"], math.sqrt(n))
+
+    def test_published_max_loss(self):
+        for n, (plain, normalized) in MAX_LOSS.items():
+            self.near(self.evaluate(n, "toeplitz")["max_loss"], plain, 1e-6)
+            found = self.evaluate(n, "toeplitz", "--column-normalize")
+            self.near(found["max_loss"], normalized, 1e-6)
+            self.near(found["sensitivity"]["value"], 1.0)
+            self.assertIs(found["normalized"], True)
+
+    def test_published_rms_loss(self):
+        for n, expected in RMS_LOSS.items():
+            self.near(self.evaluate(n, "toeplitz")["rms_loss"], expected, 1e-6)
+
+    def test_a_million_steps(self):
+        found = self.evaluate("1M", "toeplitz")
+        self.assertEqual(found["steps"], 1000000)
+        self.near(found["max_loss"], 5.46388937, 1.8e-9)  # 1e-8 absolute
+        # Without rounding both factors are the sum of the squared central binomial terms (4^-t binom(2t, t))^2.
+        self.near(found["max_loss"], found["sensitivity"]["value"] ** 2, 1e-12)
+
+    def test_ten_million_steps_fit_in_two_gigabytes(self):
+        with subprocess.Popen([DPMF, "evaluate", "--steps", "1e7", "--family", "toeplitz", "--bound", "none", "--json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            out = child.stdout.read()
+            err = child.stderr.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual((child.returncode, err), (0, b""))
+        self.assertIn(b'"steps":10000000', out)
+        self.assertLess(usage.ru_maxrss * 1024, 2e9)
+
+    def agree(self, found, expected, relative=1e-11):
+        self.near(found["sensitivity"]["value"], expected["sensitivity"], relative)
+        for key in LOSSES:
+            self.near(found[key], expected[key], relative)
+        self.assertEqual(len(found["per_step_error"]), len(expected["per_step_error"]))
+        for one, other in zip(found["per_step_error"], expected["per_step_error"]):
+            self.assertLessEqual(abs(one - other), relative * expected["max_loss"])
+
+    def test_definitions(self):
+        n = 13
+        prefix, heavy = [1.0] * n, momentum(0.9, n)
+        root, heavy_root = series_root(prefix), series_root(heavy)
+        short = toeplitz(root[:4], n)
+        short_inverse = inverse(toeplitz(series_inverse(root)[:4], n))
+        damped = toeplitz([c * 0.75 ** t for t, c in enumerate(root)], n)
+        weights = [0.0] + [1.0 / (1 + t) for t in range(1, n)]
+        file = self.write("w.npy", npy(weights))
+        for workload, strategy, arguments in [
+                (prefix, toeplitz(root, n), ["toeplitz"]),
+                (prefix, damped, ["toeplitz", "--nu", "0.25"]),
+                (prefix, normalize(damped), ["toeplitz", "--nu", "0.25", "--column-normalize"]),
+                (heavy, toeplitz(heavy_root, n), ["toeplitz", "--workload", "momentum:0.9"]),
+                (heavy, toeplitz(root, n), ["toeplitz", "--workload", "momentum:.9", "--optimize-workload", "prefix"]),
+                (prefix, toeplitz(heavy_root, n), ["toeplitz", "--optimize-workload", "momentum:0.9"]),
+                (heavy, toeplitz(heavy, n), ["workload", "--workload", "momentum:0.9"]),
+                (heavy, toeplitz([1.0], n), ["identity", "--workload", "momentum:0.9"]),
+                (prefix, short, ["bsr", "--bands", "4"]),
+                (prefix, normalize(short), ["bsr", "--bands", "4", "--column-normalize"]),
+                (prefix, short_inverse, ["bisr", "--bands", "4"]),
+                (prefix, normalize(short_inverse), ["bisr", "--bands", "4", "--column-normalize"])]:
+            with self.subTest(arguments=arguments):
+                a = toeplitz(workload, n)
+                self.agree(self.evaluate(n, *arguments, "--per-step"), reference(a, strategy))
+                found = self.evaluate(n, *arguments, "--per-step", "--weights", file)
+                self.agree(found, reference(a, strategy, weights))
+
+    def test_matrix_and_schedule_workloads(self):
+        n = 6
+        rows = [[1.0 + i - 2 * j if i > j else 2.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+        file = self.write("a.npy", npy([x for row in rows for x in row], (n, n)))
+        found = self.evaluate(n, "identity", "--workload", "file:" + file, "--per-step")
+        self.assertEqual(found["workload"], "file")
+        self.agree(found, reference(rows, toeplitz([1.0], n)))
+        rates = [1.0, 0.5, 0.25, 0.5, 1.0, 2.0]
+        file = self.write("lr.npy", npy(rates, kind="<f4"))
+        found = self.evaluate(n, "identity", "--workload", "lr:" + file, "--per-step")
+        self.agree(found, reference([[rates[j] if j <= i else 0.0 for j in range(n)] for i in range(n)],
+                                    toeplitz([1.0], n)))
+
+    def test_adjacency(self):
+        one = self.evaluate(20, "toeplitz")
+        two = self.evaluate(20, "toeplitz", "--adjacency", "replace-one")
+        self.assertEqual(self.evaluate(20, "toeplitz", "--adjacency", "add-remove")["rms_loss"], one["rms_loss"])
+        self.near(two["sensitivity"]["value"], 2 * one["sensitivity"]["value"], 1e-15)
+        self.near(two["total_squared_loss"], 4 * one["total_squared_loss"], 1e-14)
+
+    def test_losses_are_consistent(self):
+        found = self.evaluate(100, "toeplitz", "--workload", "momentum:0.5,cooldown:0.25:0.1", "--per-step")
+        self.near(max(found["per_step_error"]), found["max_loss"], 1e-15)
+        self.near(found["rms_loss"] ** 2 * 100, found["total_squared_loss"], 1e-14)
+
+    def test_threads_change_nothing(self):
+        for arguments in [["toeplitz"], ["toeplitz", "--column-normalize"], ["bsr", "--bands", "7"]]:
+            answers = {self.ok("evaluate", "--steps", "3k", "--family", *arguments, "--json", "--per-step", "--threads",
+                               threads) for threads in [1, 2, 3]}
+            self.assertEqual(len(answers), 1)
+
+
+class Output(Case):
+    BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
+
+    def test_keys_and_types(self):
+        found = self.json(*self.BASE)
+        self.assertEqual(list(found)[:len(KEYS)], KEYS)
+        self.assertNotIn("per_step_error", found)
+        self.assertEqual(list(found["sensitivity"]), ["value", "kind", "of"])
+        for key in ["lower_bound", "ratio"]:
+            self.assertIsNone(found[key])
+        for key in ["steps", "buffers"]:
+            self.assertIs(type(found[key]), int)
+        for key in LOSSES:
+            self.assertIs(type(found[key]), float)
+        self.assertEqual([found[key] for key in ["family", "steps", "workload", "participation", "buffers"]],
+                         ["toeplitz", 8, "prefix", "single", 7])
+        self.assertEqual(list(self.json(*self.BASE, "--per-step"))[:len(KEYS) + 1], KEYS + ["per_step_error"])
+
+    def test_buffers(self):
+        for family, buffers in [("bsr", 3), ("bisr", 3)]:
+            found = self.json("evaluate", "--steps", "8", "--family", family, "--bands", "4")
+            self.assertEqual((found["family"], found["buffers"]), (family, buffers))
+
+    def test_doubles_read_back_exactly(self):
+        text = self.ok(*self.BASE, "--json")
+        value = text.split('"max_loss":')[1].split(",")[0]
+        self.assertEqual(value, "%.17g" % float(value))
+
+    def test_no_locale(self):
+        plain = self.ok(*self.BASE, "--json", "--nu", "0.5")
+        for locale in ["de_DE.UTF-8", "C", "fr_FR", "nonsense"]:
+            self.assertEqual(self.ok(*self.BASE, "--json", "--nu", "0.5", env={**os.environ, "LC_ALL": locale}), plain)
+
+    def test_table(self):
+        found = self.json(*self.BASE)
+        lines = {line[:20].strip(): line[20:].split(None, 1) for line in self.ok(*self.BASE).splitlines()}
+        for name, value in [("RMS loss", found["rms_loss"]), ("max loss", found["max_loss"]),
+                            ("total squared loss", found["total_squared_loss"]),
+                            ("sensitivity", found["sensitivity"]["value"])]:
+            self.near(float(lines[name][0]), value, 1e-8)
+            self.assertTrue(lines[name][1].startswith("exact"))
+        self.assertEqual(lines["family"], ["toeplitz"])
+        self.assertEqual(lines["lower bound"], ["none", "known"])
+
+    def test_table_per_step(self):
+        found = self.json(*self.BASE, "--per-step")["per_step_error"]
+        rows = self.ok(*self.BASE, "--per-step").split("\n\n")[1].splitlines()[1:]
+        self.assertEqual([int(row.split()[0]) for row in rows], list(range(8)))
+        for row, value in zip(rows, found):
+            self.near(float(row.split()[1]), value, 1e-8)
+
+    def test_loss_and_bound_are_accepted(self):
+        plain = self.json(*self.BASE)
+        for more in [["--loss", "rms"], ["--loss", "max"], ["--bound", "auto"], ["--bound", "none"],
+                     ["--sensitivity", "auto"], ["--optimize-participation", "cyclic:2,4"],
+                     ["--participation", "single"], ["--workload", "prefix"], ["--nu", "0"]]:
+            self.assertEqual(self.json(*self.BASE, *more), plain)
+
+    def test_what_cannot_be_had(self):
+        self.refused(1, *self.BASE, "--bound", "force", says=["no proven lower bound is known", "prefix", "single"])
+        for method in ["spectral", "absolute", "signs"]:
+            self.refused(1, *self.BASE, "--sensitivity", method, says=[method, "single participation needs no bound"])
+
+    def test_weights_files(self):
+        for name, content, says in [("short.npy", npy([1.0] * 7), "7"), ("negative.npy", npy([1.0] * 7 + [-1.0]), "-1"),
+                                    ("zero.npy", npy([0.0] * 8), "zero"), ("nan.npy", npy([math.nan] * 8), "nan.npy"),
+                                    ("inf.npy", npy([math.inf] * 8), "inf.npy"),
+                                    ("two.npy", npy([1.0] * 8, (4, 2)), "dimensions"), ("empty.npy", b"", "empty.npy"),
+                                    ("cut.npy", npy([1.0] * 8)[:-1], "cut.npy"), ("text.npy", b"1 2 3 4", "npy")]:
+            with self.subTest(name=name):
+                self.refused(1, *self.BASE, "--weights", self.write(name, content), says=["--weights", says])
+        self.refused(1, *self.BASE, "--weights", self.path("missing.npy"), says=["--weights", "missing.npy"])
+
+    def test_more_memory_than_there_is(self):
+        self.refused(1, "evaluate", "--steps", "9e15", "--family", "toeplitz", says="memory")
+        self.refused(1, "evaluate", "--steps", "1e15", "--family", "identity", "--per-step")
+        self.refused(1, "evaluate", "--steps", "1e15", "--family", "bsr", "--bands", "1e15")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mechanism files: saving, evaluating and inspecting them, options beside them, and hostile files."""
+import json
+import os
+import random
+import stat
+import unittest
+
+from harness import Case, npy, run
+
+INSPECT_KEYS = ["schema", "version", "family", "steps", "bands", "buffers", "normalized", "workload", "participation",
+                "adjacency", "sigma", "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "digest", "made_by"]
+FIGURES = ["family", "steps", "bands", "buffers", "normalized", "workload", "participation", "adjacency", "sensitivity",
+           "rms_loss", "max_loss", "total_squared_loss"]
+
+
+class Saved(Case):
+    def save(self, *arguments, name="m"):
+        """Evaluates with -o; returns (path, JSON)."""
+        return self.path(name), self.json("evaluate", *arguments, "-o", self.path(name))
+
+    def mechanisms(self):
+        coefficients = self.write("c.json", '{"coefficients": [1, 0.5, 0.25]}')
+        rates = self.write("lr.npy", npy([1.0 + 0.1 * t for t in range(9)]))
+        weights = self.write("w.npy", npy([float(t) for t in range(9)]))
+        matrix = self.write("a.npy", npy([float(i >= j) + (i == j) for i in range(9) for j in range(9)], (9, 9)))
+        diagonals = self.write("d.json", json.dumps({"diagonals": [[2.0] * 9, [1.0] * 8]}))
+        dense = self.write("e.json", json.dumps({"matrix": [[float(i >= j) for j in range(9)] for i in range(9)]}))
+        inverse = self.write("i.json", '{"inverse_coefficients": [1, -0.5]}')
+        steps = ["--steps", "9", "--family"]
+        return [[*steps, "identity"], [*steps, "workload", "--workload", "nesterov:0.5"], [*steps, "toeplitz"],
+                [*steps, "toeplitz", "--nu", "0.1", "--column-normalize"], [*steps, "bsr", "--bands", "3"],
+                [*steps, "bisr", "--bands", "3", "--column-normalize", "--workload", "momentum:0.5"],
+                [*steps, "toeplitz", "--parameters", coefficients],
+                [*steps, "banded-toeplitz", "--parameters", coefficients],
+                [*steps, "banded", "--parameters", diagonals],
+                [*steps, "dense", "--parameters", dense, "--column-normalize"],
+                [*steps, "bisr", "--parameters", inverse],
+                [*steps, "toeplitz", "--workload", "lr:" + rates + ",decay:0.1", "--adjacency", "replace-one"],
+                [*steps, "identity", "--workload", "file:" + matrix, "--weights", weights],
+                [*steps, "toeplitz", "--optimize-workload", "momentum:0.9", "--workload", "cooldown:0.3:0.1"]]
+
+    def test_round_trip(self):
+        for arguments in self.mechanisms():
+            with self.subTest(arguments=arguments):
+                path, made = self.save(*arguments)
+                self.assertEqual(self.json("evaluate", path), made)
+                self.assertEqual(self.json("evaluate", path, "--per-step"),
+                                 self.json("evaluate", *arguments, "--per-step"))
+                held = self.json("inspect", path)
+                self.assertEqual({key: held[key] for key in FIGURES}, {key: made[key] for key in FIGURES})
+                # The same options again, beside the file, agree with it.
+                self.assertEqual(self.json("evaluate", path, *arguments), made)
+
+    def test_file_depends_on_nothing_else(self):
+        path, _ = self.save("--steps", "50", "--family", "toeplitz", "--column-normalize")
+        again = self.path("again")
+        self.ok("evaluate", "--steps", "50", "--family", "toeplitz", "--column-normalize", "--threads", "2", "--out",
+                again, "--per-step", "--loss", "max")
+        copied = self.path("copied")
+        self.ok("evaluate", path, "-o", copied)
+        with open(path, "rb") as one, open(again, "rb") as two, open(copied, "rb") as three:
+            content = one.read()
+            self.assertEqual(two.read(), content)
+            self.assertEqual(three.read(), content)
+
+    def test_a_file_may_replace_itself(self):
+        path, made = self.save("--steps", "9", "--family", "toeplitz")
+        self.ok("evaluate", path, "-o", path)
+        self.assertEqual(self.json("evaluate", path), made)
+        self.assertEqual(self.left_behind(), ["m"])
+
+    def test_inspect(self):
+        path, _ = self.save("--steps", "9", "--family", "toeplitz")
+        held = self.json("inspect", path)
+        self.assertEqual(list(held)[:len(INSPECT_KEYS)], INSPECT_KEYS)
+        self.assertIsNone(held["sigma"])
+        self.assertRegex(held["digest"], "^[0-9a-f]{64}$")
+        self.assertEqual(held["made_by"], "closed form")
+        table = self.ok("inspect", path)
+        for words in [held["digest"], "closed form", "not calibrated", "toeplitz", "prefix", "zero-out", "exact"]:
+            self.assertIn(words, table)
+
+    def test_inspect_given_parameters(self):
+        file = self.write("c.json", '{"coefficients": [1, 0.5]}')
+        path, _ = self.save("--steps", "9", "--family", "banded-toeplitz", "--parameters", file)
+        held = self.json("inspect", path)
+        self.assertEqual((held["made_by"], held["bands"], held["buffers"]), ("given parameters", 2, 1))
+
+    def test_digests_differ(self):
+        digests = set()
+        for arguments in self.mechanisms():
+            path, _ = self.save(*arguments)
+            digests.add(self.json("inspect", path)["digest"])
+        self.assertEqual(len(digests), len(self.mechanisms()))
+
+
+class Contradictions(Case):
+    def setUp(self):
+        super().setUp()
+        self.made = {}
+        for name, arguments in [("toeplitz", []), ("bsr", ["--bands", "3"]), ("bisr", ["--bands", "3"])]:
+            self.made[name] = self.path(name)
+            self.ok("evaluate", "--steps", "9", "--family", name, *arguments, "-o", self.made[name])
+
+    def test_refused(self):
+        weights = self.write("w.npy", npy([1.0] * 9))
+        other = self.write("c.json", '{"coefficients": [1, 0.5]}')
+        for name, arguments in [("toeplitz", ["--steps", "10"]), ("toeplitz", ["--workload", "momentum:0.5"]),
+                                ("toeplitz", ["--participation", "cyclic:3,3"]),
+                                ("toeplitz", ["--participation", "full"]),
+                                ("toeplitz", ["--family", "bsr"]), ("toeplitz", ["--family", "identity"]),
+                                ("toeplitz", ["--adjacency", "replace-one"]), ("toeplitz", ["--column-normalize"]),
+                                ("toeplitz", ["--weights", weights]), ("toeplitz", ["--nu", "0.1"]),
+                                ("toeplitz", ["--parameters", other]), ("toeplitz", ["--bands", "9"]),
+                                ("toeplitz", ["--optimize-workload", "momentum:0.5"]),
+                                ("bsr", ["--bands", "4"]), ("bsr", ["--nu", "0.5"]), ("bsr", ["--parameters", other]),
+                                ("bsr", ["--optimize-workload", "momentum:0.5"]), ("bisr", ["--bands", "2"]),
+                                ("bisr", ["--optimize-workload", "momentum:0.5"])]:
+            with self.subTest(name=name, arguments=arguments):
+                self.refused(2, "evaluate", self.made[name], *arguments, says=arguments[0])
+                self.refused(2, "evaluate", *arguments, self.made[name], "-o", self.path("never"), says=arguments[0])
+        self.assertNotIn("never", self.left_behind())
+
+    def test_message_names_both(self):
+        self.refused(2, "evaluate", self.made["bsr"], "--steps", "10", says=["--steps 10", "9", "bsr"])
+        self.refused(2, "evaluate", self.made["bsr"], "--workload", "momentum:0.5", says=["momentum:0.5", "prefix"])
+
+    def test_bad_values_beside_a_file(self):
+        for arguments in [["--steps", "0"], ["--workload", "x"], ["--participation", "cyclic:99,99"], ["--family", "x"],
+                          ["--optimize-participation", "cyclic:99,99"]]:
+            self.refused(2, "evaluate", self.made["toeplitz"], *arguments, says=arguments)
+
+    def test_agreeing_or_of_no_matter(self):
+        for name, arguments in [("toeplitz", ["--steps", "9", "--workload", "prefix", "--participation", "single"]),
+                                ("toeplitz", ["--adjacency", "zero-out", "--family", "toeplitz", "--nu", "0"]),
+                                ("toeplitz", ["--workload", "momentum:0", "--optimize-workload", "prefix"]),
+                                ("bsr", ["--bands", "3"]), ("bisr", ["--bands", "3", "--optimize-workload", "prefix"]),
+                                ("bisr", ["--optimize-participation", "cyclic:3,3"]),
+                                ("bsr", ["--loss", "max", "--threads", "2", "--bound", "none"]),
+                                ("bsr", ["--sensitivity", "auto"])]:
+            with self.subTest(name=name, arguments=arguments):
+                self.assertEqual(self.json("evaluate", self.made[name], *arguments),
+                                 self.json("evaluate", self.made[name]))
+
+    def test_matrices_and_schedules_are_compared_by_their_numbers(self):
+        one = self.write("one.npy", npy([float(i >= j) for i in range(9) for j in range(9)], (9, 9)))
+        two = self.write("two.npy", npy([float(i >= j) + (i == j) for i in range(9) for j in range(9)], (9, 9)))
+        rates = self.write("lr.npy", npy([0.5] * 9))
+        others = self.write("lr2.npy", npy([0.5] * 8 + [0.25]))
+        base = ["evaluate", "--steps", "9", "--family", "identity", "-o", self.path("m"), "--workload"]
+        self.ok(*base, "file:" + one)
+        self.ok("evaluate", self.path("m"), "--workload", "file:" + one)
+        self.refused(2, "evaluate", self.path("m"), "--workload", "file:" + two, says="--workload")
+        self.ok(*base, "lr:" + rates)
+        self.ok("evaluate", self.path("m"), "--workload", "lr:" + rates)
+        self.refused(2, "evaluate", self.path("m"), "--workload", "lr:" + others, says="--workload")
+
+    def test_weights_beside_a_weighted_file(self):
+        one = self.write("one.npy", npy([float(t) for t in range(9)]))
+        two = self.write("two.npy", npy([float(t) for t in range(8)] + [1.0]))
+        self.ok("evaluate", "--steps", "9", "--family", "identity", "--weights", one, "-o", self.path("m"))
+        self.ok("evaluate", self.path("m"), "--weights", one)
+        self.refused(2, "evaluate", self.path("m"), "--weights", two, says="--weights")
+
+
+class Hostile(Case):
+    def setUp(self):
+        super().setUp()
+        self.good = self.path("good")
+        self.ok("evaluate", "--steps", "9", "--family", "toeplitz", "-o", self.good)
+        with open(self.good, "rb") as file:
+            self.content = file.read()
+
+    def refused_by_both(self, content):
+        file = self.write("bad", content)
+        self.refused(1, "inspect", file)
+        self.refused(1, "evaluate", file, "--json")
+
+    def test_truncated_and_longer(self):
+        size = len(self.content)
+        for length in sorted({0, 1, 7, 8, 9, 100, size // 2, size - 73, size - 8, size - 1}):
+            self.refused_by_both(self.content[:length])
+        self.refused_by_both(self.content + b"\0")
+        self.refused_by_both(self.content * 2)
+
+    def test_any_changed_bit(self):
+        generator = random.Random(1)
+        for _ in range(60):
+            changed = bytearray(self.content)
+            changed[generator.randrange(len(changed))] ^= 1 << generator.randrange(8)
+            self.refused_by_both(bytes(changed))
+
+    def test_other_files(self):
+        header = (2 ** 63 - 1).to_bytes(8, "little")
+        for content in [b"\0" * 1000, b"\xff" * 1000, header + self.content[8:], b"\x02" + b"\0" * 7 + b"{}",
+                        npy([1.0]), b"{}", b"dpmf: \x1b[31m\n\n" * 50]:
+            self.refused_by_both(content)
+
+    def test_not_files(self):
+        for path in [self.path("missing"), self.directory.name, self.path("a\nb\x1b[31m"), "/" + "x" * 5000]:
+            self.refused(1, "inspect", path)
+            self.refused(1, "evaluate", path)
+        os.mkfifo(self.path("pipe"))
+        self.refused(1, "inspect", self.path("pipe"))
+        os.symlink("loop", self.path("loop"))
+        self.refused(1, "inspect", self.path("loop"))
+
+
+class Places(Case):
+    BASE = ["evaluate", "--steps", "9", "--family", "toeplitz"]
+
+    def test_unwritable(self):
+        for arguments in [[], ["--json"]]:
+            for place in [self.path("missing/m"), self.directory.name, "/dev/null", "/proc/m", self.path("x" * 300)]:
+                self.refused(1, *self.BASE, *arguments, "-o", place, says="--out")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+        self.assertEqual(self.left_behind(), [])
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
+    def test_read_only_directory(self):
+        os.chmod(self.directory.name, 0o500)
+        self.refused(1, *self.BASE, "-o", self.path("m"), says="--out")
+        os.chmod(self.directory.name, 0o700)
+
+    def test_failed_evaluation_leaves_an_old_file(self):
+        old = self.write("m", "old")
+        self.refused(1, *self.BASE, "--bound", "force", "-o", old)
+        self.refused(1, "evaluate", "--steps", "1e15", "--family", "toeplitz", "-o", old)
+        with open(old, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "old")
+        self.assertEqual(self.left_behind(), ["m"])
+
+    def test_success_replaces_an_old_file(self):
+        old = self.write("m", "old")
+        self.ok(*self.BASE, "-o", old)
+        self.assertEqual(run("inspect", old)[0], 0)
+        self.assertEqual(self.left_behind(), ["m"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The --parameters file: every form of it against the definitions, and every way in which it can be wrong."""
+import json
+import os
+import threading
+import unittest
+
+from harness import Case, inverse, normalize, npy, reference, series_inverse, series_root, toeplitz
+
+N = 7
+PREFIX = toeplitz([1.0] * N, N)
+ROOT = series_root([1.0] * N)
+LOWER = [[2.0 + 0.1 * i if i == j else 0.3 * (i - 2 * j) if i > j else 0.0 for j in range(N)] for i in range(N)]
+FLAT = [x for row in LOWER for x in row]
+
+
+def band(matrix, bands):
+    return [[x if 0 <= i - j < bands else 0.0 for j, x in enumerate(row)] for i, row in enumerate(matrix)]
+
+
+def diagonals(matrix, bands):
+    return [[matrix[i][i - j] for i in range(j, len(matrix))] for j in range(bands)]
+
+
+class Good(Case):
+    def check(self, family, content, strategy, *more, name=None):
+        file = self.write("p", content if isinstance(content, bytes) else json.dumps(content))
+        found = self.json("evaluate", "--steps", N, "--family", family, "--parameters", file, "--per-step", *more)
+        self.assertEqual(found["family"], name or family)
+        expected = reference(PREFIX, strategy)
+        self.near(found["sensitivity"]["value"], expected["sensitivity"], 1e-12)
+        for key in ["rms_loss", "max_loss", "total_squared_loss"]:
+            self.near(found[key], expected[key], 1e-12)
+        for one, other in zip(found["per_step_error"], expected["per_step_error"]):
+            self.near(one, other, 1e-11)
+        return found
+
+    def test_toeplitz(self):
+        self.check("toeplitz", {"coefficients": ROOT}, toeplitz(ROOT, N))
+        self.check("toeplitz", {"coefficients": [2, 1]}, toeplitz([2, 1], N))
+        self.check("toeplitz", npy(ROOT), toeplitz(ROOT, N))
+        self.check("toeplitz", {"coefficients": ROOT}, normalize(toeplitz(ROOT, N)), "--column-normalize")
+
+    def test_given_root_is_the_closed_form(self):
+        file = self.write("p", json.dumps({"coefficients": ROOT}))
+        given = self.json("evaluate", "--steps", N, "--family", "toeplitz", "--parameters", file)
+        self.near(given["rms_loss"], self.json("evaluate", "--steps", N, "--family", "toeplitz")["rms_loss"], 1e-13)
+
+    def test_banded_toeplitz(self):
+        found = self.check("banded-toeplitz", {"coefficients": ROOT[:3]}, toeplitz(ROOT[:3], N), "--bands", "3")
+        self.assertEqual((found["buffers"], found["bands"]), (2, 3))
+        self.check("banded-toeplitz", npy(ROOT[:3]), normalize(toeplitz(ROOT[:3], N)), "--column-normalize")
+
+    def test_bisr(self):
+        w = series_inverse(ROOT)[:3]
+        strategy = inverse(toeplitz(w, N))
+        found = self.check("bisr", {"inverse_coefficients": w}, strategy, "--bands", "3")
+        self.assertEqual(found["buffers"], 2)
+        self.check("bisr", npy(w), strategy)
+
+    def test_banded(self):
+        for bands in [1, 2, 3, N]:
+            found = self.check("banded", {"diagonals": diagonals(LOWER, bands)}, band(LOWER, bands), "--bands", bands)
+            self.assertEqual(found["buffers"], bands - 1)
+        self.check("banded", {"diagonals": diagonals(LOWER, 2)}, normalize(band(LOWER, 2)), "--column-normalize")
+
+    def test_dense(self):
+        self.check("dense", {"matrix": LOWER}, LOWER)
+        self.check("dense", npy(FLAT, (N, N)), LOWER)
+        self.check("dense", {"matrix": LOWER}, normalize(LOWER), "--column-normalize")
+
+    def test_from_a_pipe(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+
+        def feed():
+            with open(pipe, "w", encoding="utf-8") as file:
+                json.dump({"coefficients": ROOT}, file)
+        writer = threading.Thread(target=feed)
+        writer.start()
+        found = self.json("evaluate", "--steps", N, "--family", "toeplitz", "--parameters", pipe)
+        writer.join()
+        self.near(found["rms_loss"], reference(PREFIX, toeplitz(ROOT, N))["rms_loss"], 1e-12)
+
+
+class Bad(Case):
+    def bad(self, code, family, content, says=(), *more):
+        file = self.write("p", content if isinstance(content, (bytes, str)) else json.dumps(content))
+        self.refused(code, "evaluate", "--steps", N, "--family", family, "--parameters", file, *more,
+                     says=["--parameters", *([says] if isinstance(says, str) else says)])
+
+    def test_bad_in_itself(self):
+        ones = "[" + ", ".join(["1"] * N) + "]"
+        for content in ["", "{", "{}", "[]", "null", "1", "[1, 2]", '"coefficients"', '{"coefficients": [1]} x',
+                        '{"coefficients": [1],}', '{"coefficients": [1], "coefficients": [2]}',
+                        '{"coefficients": [1], "bands": 1}', '{"Coefficients": [1]}', '{"": [1]}', '{"x": [1]}',
+                        '{"coefficients": []}', '{"coefficients": 1}', '{"coefficients": {"a": 1}}',
+                        '{"coefficients": null}', '{"coefficients": ["1"]}', '{"coefficients": [null]}',
+                        '{"coefficients": [true]}', '{"coefficients": [[1]]}', '{"coefficients": [NaN]}',
+                        '{"coefficients": [1, Infinity]}', '{"coefficients": [1e400]}', '{"coefficients": [1, -1e999]}',
+                        '{"coefficients": [0]}', '{"coefficients": [0, 1]}', '{"coefficients": [0x10]}',
+                        '{"coefficients": %s' % ones, '{"coefficients": [%s]}' % ", ".join(["1"] * (N + 1)),
+                        b"\x00", b'{"coefficients": [1]}\x00', b"\xff\xfe", "[" * 100000, '{"a":' * 100000,
+                        b"\x93NUMPY", b"\x93NUMPY\x01\x00", npy([1.0] * 3)[:-1], npy([1.0] * (N + 1)), npy([0.0, 1.0]),
+                        npy([]), npy([float("nan")]), npy([float("inf")])]:
+            with self.subTest(content=content[:60]):
+                self.bad(1, "toeplitz", content)
+
+    def test_wrong_lengths(self):
+        good = diagonals(LOWER, 3)
+        for content in [[good[0][:-1], good[1]], [good[0], good[1] + [1.0]], [good[0], good[2]], good + [[1.0] * 9],
+                        [good[0], 1.0], [[]], [good[0]] * N, good[0], [good[0], None],
+                        diagonals(LOWER, N) + [[]]]:
+            with self.subTest(content=content):
+                self.bad(1, "banded", {"diagonals": content}, str(self.path("p"))[:20])
+        for content in [LOWER[:-1], LOWER + [LOWER[0]], [row[:-1] for row in LOWER], [[1.0]], FLAT,
+                        [row[:i + 1] for i, row in enumerate(LOWER)], [list(column) for column in zip(*LOWER)]]:
+            with self.subTest(content=content):
+                self.bad(1, "dense", {"matrix": content})
+        self.bad(1, "dense", npy(FLAT[:N * (N - 1)], (N - 1, N)))
+        self.bad(1, "dense", npy(FLAT[:N * (N - 1)], (N, N - 1)))
+        self.bad(1, "bisr", {"inverse_coefficients": [1.0] * (N + 1)})
+        self.bad(1, "bisr", {"inverse_coefficients": [0.0, 1.0]})
+
+    def test_singular(self):
+        for family, content in [("banded", {"diagonals": [[1.0] * (N - 1) + [0.0]]}),
+                                ("dense", {"matrix": [LOWER[0]] * N})]:
+            file = self.write("p", json.dumps(content))
+            self.refused(1, "evaluate", "--steps", N, "--family", family, "--parameters", file)
+
+    def test_not_a_number_in_lists(self):
+        for value in [None, "1", True, [1]]:
+            rows = [list(row) for row in LOWER]
+            rows[3][1] = value
+            self.bad(1, "dense", {"matrix": rows}, "not a finite number")
+
+    def test_for_another_family(self):
+        contents = {"coefficients": [1.0, 0.5], "inverse_coefficients": [1.0, -0.5], "diagonals": diagonals(LOWER, 2),
+                    "matrix": LOWER}
+        takes = {"toeplitz": "coefficients", "banded-toeplitz": "coefficients", "bisr": "inverse_coefficients",
+                 "banded": "diagonals", "dense": "matrix"}
+        for family, key in takes.items():
+            for other in contents:
+                if other != key:
+                    self.bad(2, family, {other: contents[other]}, [family, key, other])
+        for family in ["toeplitz", "banded-toeplitz", "bisr", "banded"]:
+            self.bad(2, family, npy(FLAT, (N, N)), family)
+        for family in ["dense", "banded"]:
+            self.bad(2, family, npy([1.0]), family)
+
+    def test_options_that_disagree(self):
+        file = self.write("p", '{"coefficients": [1, 0.5]}')
+        base = ["evaluate", "--steps", N, "--parameters", file, "--family"]
+        self.refused(2, *base, "banded-toeplitz", "--bands", "3", says=["--bands 3", "2"])
+        self.refused(2, *base, "toeplitz", "--bands", "2", says="--bands")
+        self.refused(2, *base, "toeplitz", "--nu", "0.5", says="--nu")
+        self.refused(2, *base, "bsr", says=["--parameters", "bsr"])
+
+    def test_unreadable(self):
+        base = ["evaluate", "--steps", N, "--family", "toeplitz", "--parameters"]
+        self.refused(1, *base, self.path("missing"), says="missing")
+        self.refused(1, *base, self.directory.name, says="--parameters")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs, options, exit codes, help, the manual page and completion."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from harness import Case, run
+
+VERBS = ["evaluate", "inspect", "help"]
+LATER_VERBS = ["design", "optimize", "account", "noise", "count", "train", "verify", "report", "reproduce", "bench",
+               "audit"]
+EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
+                    "bands", "nu", "column-normalize", "parameters", "loss", "weights", "adjacency", "sensitivity",
+                    "bound", "per-step", "threads", "json", "out", "help"]
+OPTIONS = {"evaluate": EVALUATE_OPTIONS, "inspect": ["json", "help"], "help": ["man", "completion", "help"]}
+BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
+IDENTITY = ["evaluate", "--family", "identity"]
+
+
+class Verbs(Case):
+    def test_version(self):
+        self.assertRegex(self.ok("--version"), r"^dpmf \d+\.\d+\.\d+\n$")
+
+    def test_version_is_that_of_the_header_and_of_json(self):
+        header = os.path.join(os.environ["DPMF_SOURCE"], "include", "dpmf.h")
+        with open(header, encoding="utf-8") as file:
+            version = re.search(r'#define DPMF_VERSION "(.*)"', file.read()).group(1)
+        self.assertEqual(self.ok("--version"), "dpmf %s\n" % version)
+        self.assertEqual(self.json(*BASE)["version"], version)
+
+    def test_no_verb(self):
+        self.refused(2)
+
+    def test_unknown_verbs(self):
+        for verb in LATER_VERBS + ["", "-x", "--json", "Evaluate", "evaluate ", "x" * 5000, "a\nb\x1b[31m"]:
+            with self.subTest(verb=verb):
+                self.refused(2, verb)
+
+    def test_closest_verb(self):
+        self.refused(2, "evalute", says=["evalute", "'evaluate'"])
+        self.refused(2, "insp", says="'inspect'")
+
+    def test_only_existing_verbs_are_listed(self):
+        words = set(re.findall(r"[a-z]+", self.ok("help")))
+        self.assertTrue(set(VERBS) <= words)
+        self.assertFalse({"optimize", "account", "reproduce", "bench", "audit"} & words)
+
+    def test_version_and_help_stand_alone(self):
+        self.refused(2, "--version", "x", says="x")
+        self.refused(2, "--help", "evaluate", says="evaluate")
+
+
+class Options(Case):
+    def test_unknown_missing_duplicate(self):
+        for says, arguments in [
+                (["--stepz", "--steps"], [*BASE, "--stepz", "3"]),
+                (["--loss rms3", "rms, max"], [*BASE, "--loss=rms3"]),
+                (["--bogus"], [*BASE, "--bogus"]),
+                (["-x"], [*BASE, "-x"]),
+                (["-out", "--out"], [*BASE, "-out", "file"]),
+                (["--man", "evaluate"], [*BASE, "--man"]),
+                (["--steps", "twice"], [*BASE, "--steps", "8"]),
+                (["--out", "twice"], [*BASE, "-o", "a", "--out", "b"]),
+                (["--json", "twice"], [*BASE, "--json", "--json"]),
+                (["--steps"], ["evaluate", "--family", "identity"]),
+                (["--family"], ["evaluate", "--steps", "8"]),
+                (["--steps", "N"], ["evaluate", "--steps"]),
+                (["--steps", "N"], ["evaluate", "--steps", "--json"]),
+                (["--json", "yes"], [*BASE, "--json=yes"]),
+                (["b", "only one"], ["inspect", "a", "b"]),
+                (["FILE"], ["inspect"]),
+                (["FILE"], ["inspect", "--json"]),
+                (["''"], ["inspect", ""]),
+                (["--out", "''"], [*BASE, "-o", ""]),
+                (["--workload", "''"], [*BASE, "--workload="])]:
+            with self.subTest(arguments=arguments):
+                self.refused(2, *arguments, says=says)
+
+    def test_nothing_is_written_when_refused(self):
+        self.refused(2, *BASE, "-o", self.path("m"), "--bogus")
+        self.refused(2, *BASE, "-out", self.path("m"), cwd=self.directory.name)
+        self.assertEqual(self.left_behind(), [])
+
+    def test_ways_to_write_an_option(self):
+        expected = self.json(*BASE, "--loss", "max")
+        self.assertEqual(self.json("evaluate", "--family=toeplitz", "--loss=max", "--steps=8"), expected)
+        self.ok(*BASE, "-o", self.path("m"))
+        self.assertEqual(json.loads(self.ok("evaluate", "--json", "--loss", "max", "--", self.path("m"))), expected)
+
+    def test_counts(self):
+        for written, steps in [("1e3", 1000), ("1k", 1000), ("0.001M", 1000), ("1000.0", 1000), ("+10", 10),
+                               ("1.5e1", 15), ("150e-1", 15), ("1e0", 1), ("0.02k", 20), ("0010", 10), ("1E2", 100)]:
+            with self.subTest(written=written):
+                self.assertEqual(self.json(*IDENTITY, "--steps", written)["steps"], steps)
+
+    def test_bad_counts(self):
+        for value in ["", "0", "-1", "-0", "-9223372036854775808", "9223372036854775808", "9223372036854775807",
+                      "9007199254740993", "18446744073709551617", "1e400", "1e-400", "1e99999999999999999999", "NaN",
+                      "nan", "inf", "-inf", "12abc", "abc", "0x10", "1.5", "1e-1", " 8", "8 ", "1e", "1e+", ".", "-",
+                      "e5", "1kk", "1m", "1K", "1KiB", "1,000", "8\n", "٣", "9" * 5000, "1e3\x1b[2J"]:
+            with self.subTest(value=value):
+                self.refused(2, *IDENTITY, "--steps", value, says=["--steps", "from 1 to 9007199254740992"])
+
+    def test_value_is_named(self):
+        for value in ["-3", "12abc", "1e400", "NaN"]:
+            self.refused(2, *IDENTITY, "--steps", value, says="--steps " + value)
+            self.refused(2, *BASE, "--nu", value, says="--nu " + value)
+
+    def test_bad_numbers(self):
+        for value in ["", "-0.1", "1", "1.0", "2", "1e400", "NaN", "inf", "0.5x", "0x1p-1", " 0.5", "0,5", "."]:
+            with self.subTest(value=value):
+                self.refused(2, *BASE, "--nu", value, says=["--nu", "from 0 to below 1"])
+
+    def test_bands_and_threads(self):
+        for value in ["0", "-1", "9", "1e400", "x"]:
+            with self.subTest(value=value):
+                self.refused(2, "evaluate", "--steps", "8", "--family", "bsr", "--bands", value,
+                             says=["--bands", value])
+        for value in ["0", "-1", "1025", "x"]:
+            with self.subTest(value=value):
+                self.refused(2, *BASE, "--threads", value, says=["--threads", value, "1 to 1024"])
+
+    def test_choices(self):
+        for option, accepted in [("loss", "rms, max"), ("adjacency", "zero-out, add-remove, replace-one"),
+                                 ("bound", "auto, none, force"), ("sensitivity", "auto, spectral, absolute, signs")]:
+            for value in ["", "x", "RMS", accepted.split(",")[0] + " "]:
+                with self.subTest(option=option, value=value):
+                    self.refused(2, *BASE, "--" + option, value, says=["--" + option, accepted])
+
+    def test_workloads_and_participations(self):
+        for option, value in [("workload", "x"), ("workload", "momentum:1"), ("workload", "momentum:-0.1"),
+                              ("workload", "momentum:"), ("workload", "momentum:nan"), ("workload", "decay:2"),
+                              ("workload", "cooldown:0.5"), ("workload", "prefix,,prefix"),
+                              ("optimize-workload", "momentum:2"), ("participation", "x"),
+                              ("participation", "cyclic:2"), ("participation", "cyclic:0,4"),
+                              ("participation", "cyclic:3,8"), ("participation", "minsep:9,1"),
+                              ("participation", "minsep:2,-1"), ("optimize-participation", "x"),
+                              ("optimize-participation", "cyclic:100,100")]:
+            with self.subTest(option=option, value=value):
+                self.refused(2, *BASE, "--" + option, value, says=["--" + option, value])
+
+
+class Families(Case):
+    def test_listed_families_exist(self):
+        help_text = " ".join(self.ok("evaluate", "--help").split())
+        listed = re.search(r"--family NAME.*? One of ([a-z, -]+)\.", help_text).group(1).split(", ")
+        self.assertEqual(len(listed), 8)
+        unknown = self.refused(2, "evaluate", "--steps", "8", "--family", "x", says="x")
+        for family in listed:
+            with self.subTest(family=family):
+                self.assertIn(family, unknown)
+                code, _, err = run("evaluate", "--steps", "8", "--family", family, "--bands", "2")
+                if code != 0:
+                    self.assertRegex(err, "--parameters|--bands")
+
+    def test_later_families(self):
+        for family in ["tree", "tree-online", "tree-full", "fft", "fft-opt"]:
+            self.refused(1, "evaluate", "--steps", "8", "--family", family,
+                         says="family %s is not available in this version" % family)
+
+    def test_families_that_need_parameters(self):
+        for family in ["dense", "banded", "banded-toeplitz", "blt", "tvblt", "lowrank"]:
+            self.refused(2, "evaluate", "--steps", "8", "--family", family, says=[family, "--parameters", "FILE"])
+
+    def test_options_of_other_families(self):
+        for says, arguments in [("--bands", ["--family", "identity", "--bands", "2"]),
+                                ("--bands", ["--family", "toeplitz", "--bands", "2"]),
+                                ("--bands", ["--family", "bsr"]),
+                                ("--bands", ["--family", "bisr"]),
+                                ("--nu", ["--family", "bsr", "--bands", "2", "--nu", "0.1"]),
+                                ("--parameters", ["--family", "identity", "--parameters", "x"])]:
+            with self.subTest(arguments=arguments):
+                self.refused(2, "evaluate", "--steps", "8", *arguments, says=says)
+
+
+class Help(Case):
+    def test_every_verb_lists_its_options(self):
+        for verb in VERBS:
+            words = self.ok(verb, "--help")
+            self.assertEqual(self.ok("help", verb), words)
+            self.assertEqual(self.ok(verb, "-h"), words)
+            self.assertTrue(words.startswith("usage: dpmf %s" % verb))
+            self.assertEqual(re.findall(r"^  (?:-\w, )?--([\w-]+)", words, re.M), OPTIONS[verb])
+            self.assertLessEqual(max(map(len, words.split("\n"))), 80)
+
+    def test_general_help(self):
+        words = self.ok("help")
+        self.assertEqual(self.ok("--help"), words)
+        self.assertEqual(self.ok("-h"), words)
+
+    def test_help_of_nothing(self):
+        self.refused(2, "help", "bogus", says="bogus")
+        self.refused(2, "help", "evalute", says="'evaluate'")
+        self.refused(2, "help", "--man", "--completion", "zsh")
+        self.refused(2, "help", "--completion", "fish", says=["fish", "bash, zsh"])
+
+    def test_manual_page(self):
+        page = self.ok("help", "--man")
+        self.assertTrue(page.startswith(".TH DPMF 1 "))
+        for verb in VERBS:
+            self.assertIn(".SS %s\n" % verb, page)
+            for option in OPTIONS[verb]:
+                self.assertIn("\\-\\-" + option.replace("-", "\\-"), page)
+        self.assertFalse([line for line in page.split("\n") if line.startswith("'")])
+        if shutil.which("groff"):
+            done = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=page.encode(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertIn(b"EXIT STATUS", re.sub(rb"\x1b\[\d*m|.\x08", b"", done.stdout))
+
+    def test_bash_completion(self):
+        script = self.write("completion.bash", self.ok("help", "--completion", "bash"))
+        self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0)
+
+        def complete(*words):
+            command = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dpmf; echo "${COMPREPLY[*]}"'
+            done = subprocess.run(["bash", "-c", command, "bash", script, *words], stdout=subprocess.PIPE, check=True,
+                                  cwd=self.directory.name)
+            return done.stdout.decode().split()
+        self.assertEqual(complete("dpmf", "eva"), ["evaluate"])
+        self.assertEqual(complete("dpmf", "evaluate", "--col"), ["--column-normalize"])
+        self.assertEqual(complete("dpmf", "evaluate", "--loss", ""), ["rms", "max"])
+        self.assertEqual(complete("dpmf", "evaluate", "--workload", "mom"), ["momentum:"])
+        self.assertEqual(complete("dpmf", "evaluate", "-o", "comp"), ["completion.bash"])
+        self.assertEqual(complete("dpmf", "inspect", "comp"), ["completion.bash"])
+        self.assertEqual(complete("dpmf", "help", "ins"), ["inspect"])
+        self.assertEqual(complete("dpmf", "evaluate", "--steps", ""), [])
+        for verb in VERBS:
+            listed = [word for word in complete("dpmf", verb, "--")]
+            self.assertEqual(listed, ["--" + option for option in OPTIONS[verb]])
+
+    def test_zsh_completion(self):
+        words = self.ok("help", "--completion", "zsh")
+        script = self.write("_dpmf", words)
+        self.assertTrue(words.startswith("#compdef dpmf\n"))
+        for option in EVALUATE_OPTIONS:
+            self.assertRegex(words, r"--%s[=\[}]" % option)
+        if shutil.which("zsh"):
+            self.assertEqual(subprocess.run(["zsh", "-n", script]).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzz targets: tests/fuzz/fuzz_NAME.c with driver.c as plain programs for any compiler, or with libFuzzer. The files
+# that they start from are made by make_corpus. Each runs in a directory of its own, where it leaves an input that fails.
+set(fuzz_directory "${CMAKE_CURRENT_BINARY_DIR}/fuzz")
+file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/fuzz_*.c)
+
+add_executable(make_corpus fuzz/make_corpus.c)
+target_link_libraries(make_corpus PRIVATE dpmf_static)
+file(MAKE_DIRECTORY "${fuzz_directory}/corpus")
+dpmf_test(fuzz_corpus COMMAND make_corpus "${fuzz_directory}/corpus")
+set_tests_properties(fuzz_corpus PROPERTIES FIXTURES_SETUP fuzz_corpus)
+
+foreach(source IN LISTS fuzz_sources)
+    cmake_path(GET source STEM name)
+    string(REPLACE fuzz_ "" reader ${name})
+    set(work "${fuzz_directory}/${reader}")
+    file(MAKE_DIRECTORY "${work}/found")
+
+    add_executable(${name} "${source}")
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(${name} PRIVATE dpmf_static PkgConfig::CJSON m)
+    if(DPMF_LIBFUZZER)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        set(short ${name} -runs=20000 -max_len=65536 found "${fuzz_directory}/corpus/${reader}")
+        set(long ${name} -runs=1000000 -max_len=65536 found "${fuzz_directory}/corpus/${reader}")
+    else()
+        target_sources(${name} PRIVATE fuzz/driver.c)
+        set(short ${name} --executions 20000 "${fuzz_directory}/corpus/${reader}")
+        set(long ${name} --executions 1000000 "${fuzz_directory}/corpus/${reader}")
+    endif()
+    dpmf_test(${name} COMMAND ${short})
+    dpmf_test(${name}_long LABELS long COMMAND ${long})
+    set_tests_properties(${name} ${name}_long PROPERTIES FIXTURES_REQUIRED fuzz_corpus WORKING_DIRECTORY "${work}")
+endforeach()

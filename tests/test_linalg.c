@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linear algebra: definitions in long double, factors multiplied back, spectra known in closed form, refusals. */
+#include "base/linalg.h"
+#include "dpmf.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* Numbers in [-1, 1) that are the same in every run (Steele, Lea and Flood 2014). */
+static double number(uint64_t *seed) {
+    uint64_t x = *seed += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-52 - 1;
+}
+
+/* Arrays live until release_all, at the end of a case. */
+static void *arrays[16];
+static int array_count;
+
+static double *new_doubles(int64_t count) {
+    double *x = calloc((size_t)count + 1, sizeof(double));
+    assert_non_null(x);
+    assert_true(array_count < 16);
+    arrays[array_count++] = x;
+    return x;
+}
+
+static void release_all(void) {
+    while (array_count > 0) {
+        free(arrays[--array_count]);
+    }
+}
+
+static double *new_numbers(int64_t count, uint64_t seed) {
+    double *x = new_doubles(count);
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = number(&seed);
+    }
+    return x;
+}
+
+static double *new_copy(int64_t count, const double *x) {
+    double *copy = new_doubles(count);
+    memcpy(copy, x, (size_t)count * sizeof(double));
+    return copy;
+}
+
+/* Random below the diagonal, dominated by it: well conditioned. */
+static double *new_lower(int64_t n, uint64_t seed) {
+    double *a = new_numbers(n * n, seed);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            a[i * n + j] = j > i ? 0 : j == i ? 2 + a[i * n + j] : a[i * n + j] / (double)n;
+        }
+    }
+    return a;
+}
+
+static void assert_close(int64_t count, const double *x, const double *y, double tolerance) {
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(fabs(x[i] - y[i]) <= tolerance);
+    }
+}
+
+/* y = M x for a whole n x n matrix. */
+static void multiply_directly(int64_t n, const double *m, const double *x, double *y) {
+    for (int64_t i = 0; i < n; i++) {
+        long double sum = 0;
+        for (int64_t j = 0; j < n; j++) {
+            sum += (long double)m[i * n + j] * x[j];
+        }
+        y[i] = (double)sum;
+    }
+}
+
+static void assert_lower(int64_t n, const double *a) {
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = i + 1; j < n; j++) {
+            assert_true(a[i * n + j] == 0 && !signbit(a[i * n + j]));
+        }
+    }
+}
+
+static void sums_are_accurate(void **state) {
+    (void)state;
+    for (int64_t n = 0; n < 700; n++) {
+        double *x = new_numbers(n, 1), *y = new_numbers(n, 2);
+        long double sum = 0, product = 0, squares = 0;
+        for (int64_t i = 0; i < n; i++) {
+            sum += x[i];
+            product += (long double)x[i] * y[i];
+            squares += (long double)x[i] * x[i];
+        }
+        assert_true(fabsl(dpmf_i_sum(n, x) - sum) <= 1e-14L);
+        assert_true(fabsl(dpmf_i_dot(n, x, y) - product) <= 1e-14L);
+        assert_true(fabsl(dpmf_i_norm(n, x) - sqrtl(squares)) <= 1e-15L * sqrtl(squares));
+        release_all();
+    }
+    /* Ten million tenths: a plain loop is off by 1.6e-10 relative; pairwise, by a few roundings. */
+    const int64_t n = 10000000;
+    double *x = new_doubles(n), *y = new_doubles(n);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = 0.1, y[i] = 3;
+    }
+    const long double tenth = 0.1;
+    assert_true(fabsl(dpmf_i_sum(n, x) - tenth * (long double)n) <= 1e-15L * tenth * (long double)n);
+    assert_true(fabsl(dpmf_i_dot(n, x, y) - 3 * tenth * (long double)n) <= 2e-15L * 3 * tenth * (long double)n);
+    release_all();
+}
+
+static void norms_neither_overflow_nor_underflow(void **state) {
+    (void)state;
+    enum { N = 300 };
+    static const double sizes[] = {1e308, 1e300, 1e160, 1e150, 1, 1e-150, 1e-160, 1e-300, 4e-320, DBL_TRUE_MIN};
+    double x[N];
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (int i = 0; i < N; i++) {
+            x[i] = i % 100 == 0 ? (i % 200 == 0 ? sizes[s] : -sizes[s]) : 0; /* three of them */
+        }
+        /* Subnormal numbers have few digits: half a unit of theirs is allowed. */
+        const double expected = sizes[s] * sqrt(3);
+        assert_true(fabs(dpmf_i_norm(N, x) - expected) <= fmax(1e-15 * expected, DBL_TRUE_MIN / 2));
+    }
+    for (int i = 0; i < N; i++) {
+        x[i] = 1.7e308;
+    }
+    assert_true(dpmf_i_norm(N, x) == INFINITY);
+    x[7] = -INFINITY;
+    assert_true(dpmf_i_norm(N, x) == INFINITY);
+    x[8] = NAN;
+    assert_true(isnan(dpmf_i_norm(N, x)));
+    memset(x, 0, sizeof x);
+    assert_true(dpmf_i_norm(N, x) == 0 && dpmf_i_norm(0, x) == 0);
+}
+
+static void toeplitz_products_and_solves(void **state) {
+    (void)state;
+    static const int64_t cases[][2] = {{1, 1},    {5, 1},    {5, 5},     {5, 9},     {100, 3},
+                                       {500, 64}, {500, 65}, {500, 500}, {3000, 130}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const int64_t n = cases[k][0], count = cases[k][1];
+        double *c = new_numbers(count, 3), *x = new_numbers(n, 4), *y = new_doubles(n), *expected = new_doubles(n);
+        c[0] = 2;
+        for (int64_t j = 1; j < count; j++) {
+            c[j] /= (double)(j * j); /* the inverse stays bounded */
+        }
+        for (int64_t t = 0; t < n; t++) {
+            long double sum = 0;
+            for (int64_t j = 0; j < count && j <= t; j++) {
+                sum += (long double)c[j] * x[t - j];
+            }
+            expected[t] = (double)sum;
+        }
+        assert_int_equal(dpmf_i_toeplitz_apply(n, count, c, x, y), DPMF_OK);
+        assert_close(n, y, expected, 2e-14);
+        double *in_place = new_copy(n, x);
+        assert_int_equal(dpmf_i_toeplitz_apply(n, count, c, in_place, in_place), DPMF_OK);
+        assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
+        dpmf_i_toeplitz_solve_banded(n, count, c, expected, y);
+        assert_close(n, y, x, 1e-14);
+        dpmf_i_toeplitz_solve_banded(n, count, c, expected, expected);
+        assert_memory_equal(expected, y, (size_t)n * sizeof(double));
+        release_all();
+    }
+}
+
+static void banded_products_and_solves(void **state) {
+    (void)state;
+    static const int64_t cases[][2] = {{1, 1}, {7, 1}, {7, 3}, {7, 7}, {7, 20}, {200, 12}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const int64_t n = cases[k][0], bands = cases[k][1];
+        double *rows = new_numbers(n * bands, 5), *m = new_doubles(n * n), *x = new_numbers(n, 6);
+        double *y = new_doubles(n), *expected = new_doubles(n);
+        for (int64_t t = 0; t < n; t++) {
+            rows[t * bands] = 4 + rows[t * bands];
+            for (int64_t j = 0; j < bands; j++) {
+                if (j > 0) rows[t * bands + j] /= (double)bands;
+                if (j <= t)
+                    m[t * n + t - j] = rows[t * bands + j];
+                else
+                    rows[t * bands + j] = 0;
+            }
+        }
+        multiply_directly(n, m, x, expected);
+        dpmf_i_banded_apply(n, bands, rows, x, y);
+        assert_close(n, y, expected, 1e-14);
+        double *in_place = new_copy(n, x);
+        dpmf_i_banded_apply(n, bands, rows, in_place, in_place);
+        assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
+        dpmf_i_banded_solve(n, bands, rows, expected, y);
+        assert_close(n, y, x, 1e-14);
+        dpmf_i_banded_solve(n, bands, rows, expected, expected);
+        assert_memory_equal(expected, y, (size_t)n * sizeof(double));
+        release_all();
+    }
+}
+
+static void triangular_products_solves_and_inverses(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 17, 100, 300, 520};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const int64_t n = sizes[k];
+        double *lower = new_lower(n, 7), *x = new_numbers(n, 8), *y = new_doubles(n), *expected = new_doubles(n);
+        multiply_directly(n, lower, x, expected);
+        dpmf_i_lower_apply(n, lower, x, y);
+        assert_close(n, y, expected, 1e-14);
+        double *in_place = new_copy(n, x);
+        dpmf_i_lower_apply(n, lower, in_place, in_place);
+        assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
+        dpmf_i_lower_solve(n, lower, expected, y);
+        assert_close(n, y, x, 1e-14);
+        dpmf_i_lower_solve(n, lower, expected, expected);
+        assert_memory_equal(expected, y, (size_t)n * sizeof(double));
+
+        double *inverse = new_copy(n * n, lower);
+        assert_int_equal(dpmf_i_lower_invert(n, inverse), DPMF_OK);
+        assert_lower(n, inverse);
+        double *product = new_copy(n * n, inverse);
+        dpmf_i_lower_multiply(n, lower, product);
+        assert_lower(n, product);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = 0; j <= i; j++) {
+                assert_true(fabs(product[i * n + j] - (i == j)) <= 1e-14);
+            }
+        }
+        /* The order of the factors matters in general: L M x = L (M x). */
+        double *m = new_lower(n, 9);
+        dpmf_i_lower_apply(n, m, x, y);
+        dpmf_i_lower_apply(n, lower, y, y);
+        dpmf_i_lower_multiply(n, lower, m);
+        multiply_directly(n, m, x, expected);
+        assert_close(n, y, expected, 1e-13);
+        release_all();
+    }
+}
+
+/* a = L L^T for a lower L with positive diagonal has one Cholesky factor: L. */
+static void cholesky_finds_the_factor(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 50, 200};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const int64_t n = sizes[k];
+        double *lower = new_lower(n, 10), *a = new_doubles(n * n);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = 0; j < n; j++) {
+                a[i * n + j] = dpmf_i_dot(n, lower + i * n, lower + j * n);
+            }
+        }
+        assert_int_equal(dpmf_i_cholesky(n, a), DPMF_OK);
+        assert_lower(n, a);
+        assert_close(n * n, a, lower, 1e-14);
+        release_all();
+    }
+}
+
+/* The second difference matrix has eigenvalues 2 - 2 cos(k pi/(n+1)) and eigenvectors sin(k t pi/(n+1)), k, t = 1..n.
+ */
+static void eigenvalues_of_the_second_difference(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 60};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const int64_t n = sizes[s];
+        double *a = new_doubles(n * n), *values = new_doubles(n);
+        for (int64_t i = 0; i < n; i++) {
+            a[i * n + i] = 2;
+            if (i + 1 < n) a[i * n + i + 1] = a[(i + 1) * n + i] = -1;
+        }
+        assert_int_equal(dpmf_i_symmetric_eigen(n, a, values), DPMF_OK);
+        for (int64_t k = 1; k <= n; k++) {
+            const double angle = (double)k * pi / (double)(n + 1), scale = sqrt(2 / (double)(n + 1));
+            const double *vector = a + (k - 1) * n;
+            assert_true(fabs(values[k - 1] - (2 - 2 * cos(angle))) <= 1e-14);
+            const double sign = vector[0] * sin(angle) < 0 ? -1 : 1;
+            for (int64_t t = 1; t <= n; t++) {
+                assert_true(fabs(sign * vector[t - 1] - scale * sin(angle * (double)t)) <= 1e-12);
+            }
+        }
+        release_all();
+    }
+}
+
+/* Prefix sums: 1/(2 sin((2j-1) pi/(4n+2))), j = 1..n; with every column twice, sqrt 2 times that. */
+static void singular_values_of_prefix_sums(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 50, 200};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (int64_t copies = 1; copies <= 2; copies++) {
+            for (int tall = 0; tall < 2; tall++) {
+                const int64_t n = sizes[s], wide = n * copies;
+                double *a = new_doubles(n * wide), *values = new_doubles(n);
+                for (int64_t i = 0; i < n; i++) {
+                    for (int64_t j = 0; j < wide; j++) {
+                        a[tall ? j * n + i : i * wide + j] = j % n <= i;
+                    }
+                }
+                values[n] = 42;
+                assert_int_equal(dpmf_i_singular_values(tall ? wide : n, tall ? n : wide, a, values), DPMF_OK);
+                for (int64_t j = 1; j <= n; j++) {
+                    const double expected =
+                        sqrt((double)copies) / (2 * sin((double)(2 * j - 1) * pi / (double)(4 * n + 2)));
+                    assert_true(fabs(values[j - 1] - expected) <=
+                                1e-15 * (double)(4 * n)); /* relative to the largest */
+                }
+                assert_true(values[n] == 42);
+                release_all();
+            }
+        }
+    }
+}
+
+static void lq_factors_give_the_same_gram_matrix(void **state) {
+    (void)state;
+    static const int64_t cases[][2] = {{1, 1}, {1, 5}, {3, 3}, {4, 9}, {60, 200}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const int64_t m = cases[k][0], n = cases[k][1];
+        double *a = new_numbers(m * n, 12), *kept = new_copy(m * n, a), *lower = new_doubles(m * m);
+        assert_int_equal(dpmf_i_lq(m, n, a, lower), DPMF_OK);
+        assert_lower(m, lower);
+        for (int64_t i = 0; i < m; i++) {
+            assert_true(lower[i * m + i] >= 0);
+            for (int64_t j = 0; j < m; j++) {
+                const double expected = dpmf_i_dot(n, kept + i * n, kept + j * n);
+                assert_true(fabs(dpmf_i_dot(m, lower + i * m, lower + j * m) - expected) <= 1e-15 * (double)(4 * n));
+            }
+        }
+        release_all();
+    }
+}
+
+static void bad_matrices_are_refused(void **state) {
+    (void)state;
+    double a[4] = {1, 0, 5, 0}, out[4] = {9, 9, 9, 9};
+    assert_int_equal(dpmf_i_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
+    assert_true(a[0] == 1 && a[2] == 5 && a[3] == 0);
+    a[3] = 1e-310; /* its inverse is no double */
+    assert_int_equal(dpmf_i_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
+    double indefinite[4] = {1, 2, 2, 1};
+    assert_int_equal(dpmf_i_cholesky(2, indefinite), DPMF_ERROR_NUMERICAL);
+    assert_non_null(strstr(dpmf_last_error(), "leading 2 x 2"));
+    static const double bad[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++) {
+        double b[4] = {1, 0, bad[i], 1};
+        assert_int_equal(dpmf_i_lower_invert(2, b), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(dpmf_i_cholesky(2, b), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(dpmf_i_symmetric_eigen(2, b, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(dpmf_i_singular_values(2, 2, b, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(dpmf_i_lq(2, 2, b, out), DPMF_ERROR_NUMERICAL);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(out[i] == 9);
+    }
+}
+
+/* The size is looked at before the matrix. */
+static void sizes_past_lapack_are_refused(void **state) {
+    (void)state;
+    const int64_t large = (int64_t)INT_MAX + 1;
+    double a = 1, out = 9;
+    assert_int_equal(dpmf_i_lower_invert(large, &a), DPMF_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(dpmf_last_error(), "2147483648"));
+    assert_int_equal(dpmf_i_cholesky(large, &a), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(dpmf_i_symmetric_eigen(40000, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(dpmf_i_singular_values(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(dpmf_i_singular_values(large, 1, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(dpmf_i_lq(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_true(a == 1 && out == 9);
+    assert_int_equal(dpmf_i_lower_invert(0, NULL), DPMF_OK);
+    assert_int_equal(dpmf_i_cholesky(0, NULL), DPMF_OK);
+    assert_int_equal(dpmf_i_symmetric_eigen(0, NULL, NULL), DPMF_OK);
+    assert_int_equal(dpmf_i_singular_values(0, 5, NULL, NULL), DPMF_OK);
+    assert_int_equal(dpmf_i_lq(0, 5, NULL, NULL), DPMF_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_accurate),
+        cmocka_unit_test(norms_neither_overflow_nor_underflow),
+        cmocka_unit_test(toeplitz_products_and_solves),
+        cmocka_unit_test(banded_products_and_solves),
+        cmocka_unit_test(triangular_products_solves_and_inverses),
+        cmocka_unit_test(cholesky_finds_the_factor),
+        cmocka_unit_test(eigenvalues_of_the_second_difference),
+        cmocka_unit_test(singular_values_of_prefix_sums),
+        cmocka_unit_test(lq_factors_give_the_same_gram_matrix),
+        cmocka_unit_test(bad_matrices_are_refused),
+        cmocka_unit_test(sizes_past_lapack_are_refused),
+    };
+    return cmocka_run_group_tests_name("linear algebra", tests, NULL, NULL);
+}

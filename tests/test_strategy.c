@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies: every family through the one checker, with and without column normalization; refusals. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.9", "decay:0.05",
+                                        "momentum:0.95,decay:0.01,cooldown:0.25:0.05", "nesterov:0.5,cooldown:0.5:0.2"};
+enum { WORKLOAD_COUNT = sizeof WORKLOADS / sizeof WORKLOADS[0] };
+
+/* Checks it plain and normalized against every workload, then frees it. */
+static void check_everywhere(dpmf_strategy *c, double tolerance) {
+    int64_t n = dpmf_strategy_steps(c);
+    dpmf_strategy *unit = NULL;
+    double *norms = calloc((size_t)n, sizeof *norms);
+    check_ok(dpmf_strategy_create_normalized(c, &unit));
+    assert_true(dpmf_strategy_is_normalized(unit));
+    assert_false(dpmf_strategy_is_normalized(c));
+    check_strategy(c, tolerance);
+    check_strategy(unit, tolerance);
+    check_ok(dpmf_strategy_column_norms(unit, norms));
+    for (int64_t t = 0; t < n; t++) assert_true(norms[t] == 1);
+    for (int i = 0; i < WORKLOAD_COUNT; i++) {
+        dpmf_workload *a = NULL;
+        check_ok(dpmf_workload_parse(WORKLOADS[i], n, &a));
+        check_factorization(a, c, 10 * tolerance);
+        check_factorization(a, unit, 10 * tolerance);
+        dpmf_workload_free(a);
+    }
+    free(norms);
+    dpmf_strategy_free(unit);
+    dpmf_strategy_free(c);
+}
+
+/* 70 is more than one block of impulse responses, 100 not a power of two. */
+static void test_named(void **unused) {
+    static const struct {
+        const char *family;
+        int64_t bands;
+        double nu;
+    } cases[] = {{"identity", 0, 0}, {"workload", 0, 0}, {"toeplitz", 0, 0}, {"toeplitz", 0, 0.05},
+                 {"bsr", 1, 0},      {"bsr", 8, 0},      {"bsr", 70, 0},     {"bisr", 1, 0},
+                 {"bisr", 5, 0},     {"bisr", 70, 0}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int w = 0; w < WORKLOAD_COUNT; w++) {
+            dpmf_workload *a = NULL;
+            dpmf_strategy *c = NULL;
+            dpmf_strategy_options o = dpmf_strategy_options_defaults();
+            o.bands = cases[i].bands;
+            o.nu = cases[i].nu;
+            check_ok(dpmf_workload_parse(WORKLOADS[w], 70, &a));
+            check_ok(dpmf_strategy_create(cases[i].family, a, &o, &c));
+            dpmf_workload_free(a); /* the strategy keeps what it needs */
+            assert_string_equal(dpmf_strategy_family(c), cases[i].family);
+            check_everywhere(c, 1e-11);
+        }
+}
+
+static void test_buffers(void **unused) {
+    static const struct {
+        const char *family;
+        int64_t bands, buffers, c_bands;
+    } cases[] = {{"identity", 0, 0, 1}, {"workload", 0, 1, 100}, {"toeplitz", 0, 99, 100},
+                 {"bsr", 8, 7, 8},      {"bisr", 6, 5, 100}};
+    dpmf_workload *a = NULL;
+    (void)unused;
+    check_ok(dpmf_workload_parse("prefix", 100, &a));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dpmf_strategy *c = NULL;
+        dpmf_strategy_options o = dpmf_strategy_options_defaults();
+        o.bands = cases[i].bands;
+        check_ok(dpmf_strategy_create(cases[i].family, a, &o, &c));
+        assert_int_equal(dpmf_strategy_buffers(c), cases[i].buffers);
+        assert_int_equal(dpmf_strategy_bands(c), cases[i].c_bands);
+        dpmf_strategy_free(c);
+    }
+    dpmf_workload_free(a);
+}
+
+static void test_given_coefficients(void **unused) {
+    double c[100];
+    dpmf_strategy *s = NULL;
+    (void)unused;
+    for (int i = 0; i < 100; i++) c[i] = pow(0.7, i) * (i % 3 == 1 ? -0.5 : 1);
+    check_ok(dpmf_strategy_create_toeplitz(100, 100, c, &s));
+    assert_string_equal(dpmf_strategy_family(s), "toeplitz");
+    check_everywhere(s, 1e-11);
+    check_ok(dpmf_strategy_create_toeplitz(100, 7, c, &s));
+    assert_string_equal(dpmf_strategy_family(s), "banded-toeplitz");
+    check_everywhere(s, 1e-11);
+    check_ok(dpmf_strategy_create_inverse_toeplitz(100, 7, c, &s));
+    check_everywhere(s, 1e-11);
+    check_ok(dpmf_strategy_create_toeplitz(1, 1, c, &s));
+    check_everywhere(s, 1e-13);
+}
+
+static void test_banded_and_dense(void **unused) {
+    enum { N = 66, B = 5 };
+    double rows[N * B] = {0}, matrix[N * N] = {0};
+    uint64_t seed = 17;
+    dpmf_strategy *banded = NULL, *dense = NULL;
+    (void)unused;
+    for (int t = 0; t < N; t++)
+        for (int j = 0; j < B && j <= t; j++) {
+            rows[t * B + j] = j == 0 ? 1.5 + 0.4 * check_random(&seed) : 0.3 * check_random(&seed);
+            matrix[t * N + t - j] = rows[t * B + j];
+        }
+    check_ok(dpmf_strategy_create_banded(N, B, rows, &banded));
+    check_ok(dpmf_strategy_create_dense(N, matrix, &dense));
+    assert_int_equal(dpmf_strategy_buffers(banded), B - 1);
+    assert_int_equal(dpmf_strategy_buffers(dense), N - 1);
+    double errors[2][N];
+    dpmf_workload *a = NULL;
+    check_ok(dpmf_workload_parse("momentum:0.9", N, &a));
+    check_ok(dpmf_error_compute(a, banded, NULL, errors[0]));
+    check_ok(dpmf_error_compute(a, dense, NULL, errors[1]));
+    for (int t = 0; t < N; t++) check_near(errors[0][t] / errors[1][t], 1, 1e-12);
+    dpmf_workload_free(a);
+    check_everywhere(banded, 1e-11);
+    check_everywhere(dense, 1e-11);
+}
+
+/* Two-sided: an operator as C and as C^-1, with a diagonal that varies. */
+static void varying_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
+    (void)context;
+    for (int64_t i = 0; i < count; i++) {
+        double before = state[i];
+        state[i] = 0.5 * state[i] + x[i];
+        y[i] = (1 + 0.1 * (double)(t % 4)) * x[i] - 0.25 * before;
+    }
+}
+
+static void test_operator(void **unused) {
+    dpmf_operator op = {NULL, 1, varying_step, NULL};
+    (void)unused;
+    for (int inverse = 0; inverse < 2; inverse++) {
+        dpmf_strategy *c = NULL;
+        check_ok(dpmf_strategy_create_operator(70, &op, inverse, &c));
+        assert_string_equal(dpmf_strategy_family(c), "operator");
+        check_everywhere(c, 1e-11);
+    }
+    dpmf_strategy *c = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_operator(70, &op, 2, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_operator(0, &op, 0, &c));
+    assert_null(c);
+}
+
+/* A singular C has a sensitivity, but no noise. */
+static void test_singular(void **unused) {
+    const double rows[5] = {0, 3, 0, 1, 2}, zero[5] = {0};
+    double x[5] = {7, 7, 7, 7, 7}, row = 7, matrix[25] = {0};
+    dpmf_strategy *c = NULL, *other = NULL;
+    dpmf_sensitivity sensitivity;
+    dpmf_workload *a = NULL;
+    (void)unused;
+    check_ok(dpmf_workload_parse("prefix", 5, &a));
+    for (int kind = 0; kind < 2; kind++) {
+        for (int t = 0; t < 5; t++) matrix[6 * t] = rows[t];
+        if (kind == 0) check_ok(dpmf_strategy_create_banded(5, 1, rows, &c));
+        else check_ok(dpmf_strategy_create_dense(5, matrix, &c));
+        check_ok(dpmf_sensitivity_compute(c, NULL, DPMF_ADJACENCY_ZERO_OUT, NULL, &sensitivity));
+        check_near(sensitivity.value, 3, 1e-15);
+        check_fails(DPMF_ERROR_NUMERICAL, dpmf_strategy_solve(c, zero, x));
+        check_message("C[0,0] = 0");
+        check_fails(DPMF_ERROR_NUMERICAL, dpmf_strategy_step(c, 0, 1, zero, NULL, &row));
+        check_fails(DPMF_ERROR_NUMERICAL, dpmf_error_compute(a, c, NULL, x));
+        check_fails(DPMF_ERROR_NUMERICAL, dpmf_strategy_create_normalized(c, &other));
+        assert_true(x[0] == 7 && row == 7 && other == NULL);
+        dpmf_strategy_free(c);
+        c = NULL;
+    }
+    dpmf_workload_free(a);
+}
+
+static void test_refusals(void **unused) {
+    dpmf_workload *a = NULL;
+    dpmf_strategy *c = NULL;
+    dpmf_strategy_options o = dpmf_strategy_options_defaults();
+    const double bad[2] = {1, NAN}, zero[1] = {0}, rows[4] = {1, 5, 1, 1}, upper[4] = {1, 1, 0, 1};
+    (void)unused;
+    check_ok(dpmf_workload_parse("prefix", 10, &a));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("cubic", a, NULL, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create(NULL, a, NULL, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("bsr", a, NULL, &c)); /* bands not given */
+    o.bands = 11;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("bsr", a, &o, &c));
+    check_message("accepted 1 to 10");
+    o.bands = 3;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("toeplitz", a, &o, &c));
+    o.bands = 0;
+    o.nu = 1;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("toeplitz", a, &o, &c));
+    o.nu = NAN;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("toeplitz", a, &o, &c));
+    o.nu = 0.1;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("identity", a, &o, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 0, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 11, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(0, 1, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 2, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 1, zero, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_inverse_toeplitz(10, 1, zero, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 2, rows, &c)); /* left of column 0 */
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 3, rows, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 2, NULL, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_dense(2, upper, &c));
+    check_fails(DPMF_ERROR_MEMORY, dpmf_strategy_create_dense((int64_t)1 << 32, upper, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_normalized(NULL, &c));
+    assert_null(c);
+    dpmf_workload_free(a);
+    dpmf_strategy_free(NULL);
+    /* an inverse series that overflows is refused, not passed on */
+    const double growing[2] = {1, -3};
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_inverse_toeplitz(2000, 2, growing, &c));
+    check_ok(dpmf_workload_parse("prefix", (int64_t)1 << 45, &a));
+    check_fails(DPMF_ERROR_MEMORY, dpmf_strategy_create("toeplitz", a, NULL, &c));
+    assert_null(c);
+    dpmf_workload_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_named),    cmocka_unit_test(test_buffers),  cmocka_unit_test(test_given_coefficients),
+        cmocka_unit_test(test_operator), cmocka_unit_test(test_singular), cmocka_unit_test(test_banded_and_dense),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
