@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for cmake and ctest. Everything made goes to build/; DPMF_ALL=1 adds the optional test builds.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export JOBS
+MAKEFLAGS += --no-print-directory
+
+presets := release asan
+long_presets := release-long asan-long
+ifeq ($(DPMF_ALL),1)
+presets += clang tsan
+long_presets += libfuzzer-long
+endif
+
+.PHONY: build test test-long demo bench install format clean
+
+build:
+	@scripts/install_dependencies.sh build
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target dpmf_products
+
+test:
+	@scripts/install_dependencies.sh test
+	@scripts/run_tests.sh $(presets)
+
+test-long:
+	@scripts/install_dependencies.sh test
+	@scripts/run_tests.sh $(long_presets)
+
+demo: build
+	@scripts/demo.sh build/dpmf
+
+bench: build
+	@cmake --build --preset release --parallel $(JOBS) --target bench
+	@for program in build/bench/bench_*; do if [ -x "$$program" ]; then "$$program" || exit 1; fi; done
+
+install: build
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+format:
+	@scripts/install_dependencies.sh test
+	@scripts/check_format.sh --fix
+
+clean:
+	rm -rf build

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Exported symbols are a decision: the shared library exports what tests/symbols.txt lists, the public header declares
+# the same, and nothing else gets out.
+#
+#   check_symbols.sh LIBRARY            compares
+#   check_symbols.sh LIBRARY --update   rewrites tests/symbols.txt, to be reviewed as a diff
+set -euo pipefail
+export LC_ALL=C
+library=$(realpath "$1")
+cd "$(dirname "$0")/.."
+
+exported=$(nm -D --defined-only --format=posix "$library" | awk '{ print $1 }' | sort)
+if [ "${2:-}" = --update ]; then
+    echo "$exported" >tests/symbols.txt
+    exit 0
+fi
+
+failed=0
+compare() { # what, its lines
+    if ! difference=$(diff tests/symbols.txt <(echo "$2")); then
+        echo "$1 (>) and tests/symbols.txt (<) differ:" >&2
+        echo "$difference" >&2
+        failed=1
+    fi
+}
+
+compare "$library" "$exported"
+# A declaration starts with DPMF_API and its name is the first dpmf_ word that a parenthesis follows.
+declared=$(sed -n '/^DPMF_API/,/;/p' include/dpmf.h | tr '\n' ' ' | sed 's/DPMF_API/\n/g' |
+    sed -nE 's/^[^(]*\b(dpmf_[a-z0-9_]+)\(.*/\1/p' | sort)
+compare "include/dpmf.h" "$declared"
+
+if internal=$(echo "$exported" | grep -vE '^dpmf_' || echo "$exported" | grep '^dpmf_i_'); then
+    echo "These symbols must not be exported:" $internal >&2
+    failed=1
+fi
+exit $failed

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Looks for what a target needs and installs what is missing; does nothing, quickly, when all is there.
+#
+#   install_dependencies.sh build    compiler, cmake, libraries
+#   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
+#
+# DPMF_ALL=1 adds what the optional test builds need (clang).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+level=${1:-build}
+case $level in
+build | test) ;;
+*)
+    echo "install_dependencies.sh: '$level' is not a level; build or test is" >&2
+    exit 2
+    ;;
+esac
+
+missing=()
+
+need_command() { # package command...
+    local package=$1 command
+    shift
+    for command in "$@"; do
+        if command -v "$command" >/dev/null; then return; fi
+    done
+    missing+=("$package")
+}
+
+need_module() { # package pkg-config-module
+    if ! pkg-config --exists "$2" 2>/dev/null; then missing+=("$1"); fi
+}
+
+find_missing() {
+    missing=()
+    need_command gcc cc
+    if ! [ -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
+    need_command cmake cmake
+    need_command pkgconf pkg-config pkgconf
+    need_module libcjson-dev libcjson
+    need_module liblapacke-dev lapacke
+    need_module libopenblas-dev openblas
+    need_module libssl-dev libcrypto
+    need_module libcmocka-dev cmocka
+    if [ "$level" = test ]; then
+        need_command clang-format-14 clang-format-14
+        need_command python3 python3
+        need_command binutils nm
+        if ! [ -x build/venv/bin/python ] && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
+            missing+=(python3-venv)
+        fi
+        if [ "${DPMF_ALL:-0}" = 1 ]; then
+            need_command clang-14 clang-14
+            if ! [ -e "$(clang-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null)" ]; then
+                missing+=(libclang-rt-14-dev)
+            fi
+        fi
+    fi
+}
+
+install_packages() {
+    local run=() log
+    if [ "$(id -u)" != 0 ]; then run=(sudo); fi
+    if ! command -v apt-get >/dev/null || ! command -v "${run[0]:-env}" >/dev/null; then
+        echo "These are missing (names of the Debian packages): ${missing[*]}" >&2
+        echo "Install them with this system's package manager and run again." >&2
+        exit 1
+    fi
+    echo "Installing: ${missing[*]}" >&2
+    log=$("${run[@]}" env DEBIAN_FRONTEND=noninteractive sh -c \
+        'apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"' sh "${missing[@]}" 2>&1) || {
+        echo "$log" >&2
+        exit 1
+    }
+}
+
+python_ready() {
+    [ -x build/venv/bin/python ] && build/venv/bin/python -c '
+import importlib.util, sys
+sys.exit(any(importlib.util.find_spec(name) is None for name in ("numpy", "safetensors")))'
+}
+
+install_python() {
+    echo "Making build/venv with numpy and safetensors" >&2
+    rm -rf build/venv
+    python3 -m venv build/venv
+    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: numpy safetensors >&2
+}
+
+find_missing
+if [ ${#missing[@]} -gt 0 ]; then
+    install_packages
+    find_missing
+    if [ ${#missing[@]} -gt 0 ]; then
+        echo "Still missing after installing: ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+if [ "$level" = test ] && ! python_ready; then
+    # Without it one test fails, and says so; the others need not wait for a network.
+    install_python && python_ready || echo "build/venv could not be made: check_safetensors will fail" >&2
+fi

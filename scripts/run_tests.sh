@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Configures, builds and tests presets, one after the other, whatever happens to each:
+#
+#   run_tests.sh PRESET...        a preset of CMakePresets.json; NAME-long runs the tests labelled `long` of build NAME
+#
+# build/results gets one JUnit file a preset (scripts/count_results.py adds them up). JOBS: how many at once.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=${JOBS:-$(nproc)}
+results=$PWD/build/results
+rm -rf "$results"
+mkdir -p "$results"
+
+# The sanitizers of older compilers cannot start where the kernel randomizes addresses widely; setarch -R helps there.
+runner_for() { # -fsanitize= value
+    local probe=$results/probe
+    echo 'int main(void) { return 0; }' | cc -fsanitize="$1" -x c - -o "$probe" || return 1
+    local try
+    for try in 1 2 3 4 5; do
+        if ! "$probe" 2>/dev/null; then
+            runner=(setarch "$(uname -m)" -R)
+            break
+        fi
+    done
+    "${runner[@]}" "$probe" || {
+        echo "run_tests.sh: programs built with -fsanitize=$1 do not start on this machine" >&2
+        return 1
+    }
+    rm -f "$probe"
+}
+
+run() { # preset
+    local build=${1%-long}
+    runner=()
+    case $build in
+    asan) runner_for address || return 1 ;;
+    tsan) runner_for thread || return 1 ;;
+    esac
+    cmake --preset "$build" >"$results/$1.configure.log" 2>&1 || {
+        cat "$results/$1.configure.log" >&2
+        return 1
+    }
+    cmake --build --preset "$build" --parallel "$jobs" >"$results/$1.build.log" 2>&1 || {
+        grep -vE '^\[ *[0-9]+%\]' "$results/$1.build.log" >&2
+        return 1
+    }
+    "${runner[@]}" ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1.xml"
+}
+
+status=0
+for preset in "$@"; do
+    echo "== $preset"
+    run "$preset" || status=1
+    if ! [ -s "$results/$preset.xml" ]; then
+        touch "$results/$preset.broken"
+        status=1
+    fi
+done
+exit $status
