@@ -24,7 +24,8 @@
  * Conventions.
  *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then says which value was
  *     refused and what is accepted. On failure outputs are unchanged.
- *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is fine.
+ *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is
+ * fine.
  *   - Workloads, participations, strategies and mechanisms never change once made and may be shared between threads.
  *   - Steps and coordinates are counted from 0; matrices are row-major.
  *   - The library never prints, aborts, exits or installs signal handlers.
@@ -112,9 +113,9 @@ DPMF_API dpmf_run dpmf_run_defaults(void);
  * this order:
  *
  *     momentum beta    m_t = beta m_{t-1} + g_t,  u_t = m_t              (heavy ball)
- *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries use)
- *     learning rate    eta_t, positive
- *     decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0: prefix sums)
+ *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries
+ * use) learning rate    eta_t, positive decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0:
+ * prefix sums)
  *
  * Each has A^-1 = R^-1 Q with Q of at most 2 sub-diagonals and R = I, or (1+beta) I - beta N for nesterov (N the
  * down-shift): Pillutla et al. 2025, Section 3.2.
@@ -218,22 +219,35 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, 
 DPMF_API void dpmf_participation_free(dpmf_participation *participation);
 DPMF_API dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *participation);
 DPMF_API int64_t dpmf_participation_steps(const dpmf_participation *participation);
-DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation);      /* k; n for full */
-DPMF_API int64_t dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
+DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation); /* k; n for full */
+DPMF_API int64_t
+dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
 DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 4  Strategy
  *
- * C is lower triangular with a non-zero diagonal. With Z standard normal, row t of C^-1 Z is the (unit) noise of
- * step t; the mechanism answers A g with noise B Z, B = A C^-1.
+ * C has one column a step and at least as many rows, and W is a left inverse of it: W C = I. With Z standard normal
+ * (one row for each row of C), row t of W Z is the (unit) noise of step t; the mechanism answers A g with noise B Z,
+ * B = A W. Most families have C square and lower triangular, and then W = C^-1; trees and the FFT mechanism have more
+ * rows than steps and a choice of W. Every one of them is private under adaptive inputs, since it has a
+ * lower-triangular form with the same noise (dpmf_strategy_create_triangular).
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_strategy dpmf_strategy;
 
+/* Which left inverse, where the encoder leaves a choice. */
+typedef enum dpmf_decoder {
+    DPMF_DECODER_DEFAULT = 0, /* the one the family is named for */
+    DPMF_DECODER_RESTART,     /* the family's own running sums, started anew in every stamp */
+    DPMF_DECODER_OPTIMAL      /* the pseudo-inverse: least error for every workload */
+} dpmf_decoder;
+
 typedef struct dpmf_strategy_options {
     int64_t bands;        /* bsr, bisr: 1 to steps; 0 = not given */
     double nu;            /* toeplitz: coefficient t is multiplied by (1-nu)^t; in [0, 1) */
+    int64_t stamps;       /* repeat the strategy of steps/stamps steps: a divisor of steps; 0 and 1: once */
+    dpmf_decoder decoder; /* tree-online, tree-full, fft, fft-opt */
     int column_normalize; /* divide each column of C by its norm */
 } dpmf_strategy_options;
 
@@ -243,17 +257,26 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
  * A family that needs no parameters of its own, by name:
  *     identity   C = I: independent noise (DP-SGD)
  *     workload   C = A: output perturbation
- *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025, Eq. 2.10, 3.27)
- *     bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
- *     bisr       C^-1 = the first `bands` diagonals of A^(-1/2)
- * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
+ *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025,
+ * Eq. 2.10, 3.27) bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024) bisr       C^-1 = the
+ * first `bands` diagonals of A^(-1/2) tree         binary tree, complete nodes, a prefix sum from the nodes of its
+ * binary expansion tree-online  every touched node, each estimated from all nodes below it (Honaker 2015; Denisov et
+ * al. 2022, App. C) tree-full    the same encoder with the best decoder fft          the FFT mechanism (Choquette-Choo
+ * et al. 2023, Section 4) fft-opt      the same encoder with the best decoder For a workload with a learning-rate
+ * schedule the three square roots are those of the workload without it.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
 
-/* C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. */
+/*
+ * C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. Its family is
+ * toeplitz when all are given and banded-toeplitz when fewer are; the second call says banded-toeplitz in any case.
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count,
                                                                    const double *coefficients, dpmf_strategy **out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded_toeplitz(int64_t steps, int64_t bands,
+                                                                          const double *coefficients,
+                                                                          dpmf_strategy **out);
 
 /* The same for C^-1: C^-1 is Toeplitz with these coefficients. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count,
@@ -276,25 +299,43 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy,
                                                                      dpmf_strategy **out);
 
+/* The strategy repeated `stamps` times, each time started anew: stamps x its steps (Choquette-Choo et al. 2023). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t stamps,
+                                                                  dpmf_strategy **out);
+
+/*
+ * The lower-triangular form of any strategy, dense: the same errors, a sensitivity no larger (Denisov et al. 2022,
+ * Proposition 2.2). Up to DPMF_TRIANGULAR_STEPS_MAX steps.
+ */
+#define DPMF_TRIANGULAR_STEPS_MAX 16384
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy,
+                                                                     dpmf_strategy **out);
+
 DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
 DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
-DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy);   /* a name of the command line's --family */
+DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy); /* a name of the command line's --family */
 DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);        /* diagonals of C that can be non-zero */
-DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy);      /* rows that a noise stream must keep */
+DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
+DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
+DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
+DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);    /* rows of C: seeds in all */
+DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);     /* does dpmf_strategy_step work? */
 
-/* y = C x and x = C^-1 y: `steps` numbers each, in place allowed. */
+/* y = C x and x = W y: x has `steps` numbers, y has `rows`; in place allowed where they are the same. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_apply(const dpmf_strategy *strategy, const double *x, double *y);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_solve(const dpmf_strategy *strategy, const double *y, double *x);
 
-/* Column j of C (`steps` numbers), and the norms of all columns. */
+/* Column j of C (`rows` numbers), and the norms of all columns (`steps` numbers). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column(const dpmf_strategy *strategy, int64_t j, double *column);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *strategy, double *norms);
 
 /*
- * Expert: one row of C^-1 Z at a time. `state` has buffers x count numbers, zero before the first row; t rises by one
- * from 0; row and seed may not overlap. Never allocates. A t past the last step is an error and nothing is written.
+ * Expert: one row of W Z at a time, for strategies that stream. Step t consumes dpmf_strategy_seeds rows of Z, in
+ * order; `seed` points to them (seeds x count numbers). `state` has buffers x count numbers, zero before the first row;
+ * t rises by one from 0; row and seed may not overlap. Never allocates. A t past the last step is an error and nothing
+ * is written.
  */
+DPMF_API int64_t dpmf_strategy_seeds(const dpmf_strategy *strategy, int64_t t);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *strategy, int64_t t, int64_t count,
                                                         const double *seed, double *state, double *row);
 
@@ -330,43 +371,75 @@ typedef struct dpmf_sensitivity {
     const char *method; /* how it was found; a string constant */
 } dpmf_sensitivity;
 
-/* NULL participation means single. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
-                                                              const dpmf_participation *participation,
-                                                              dpmf_adjacency adjacency, const dpmf_run *run,
-                                                              dpmf_sensitivity *out);
+/* Which bound where no theorem gives the exact value (Choquette-Choo et al. 2023, Theorem 2.1 and Appendix H). */
+typedef enum dpmf_sensitivity_bound {
+    DPMF_BOUND_AUTO = 0, /* exact where a theorem says so, else the smallest valid upper bound */
+    DPMF_BOUND_SPECTRAL, /* sqrt(k x largest eigenvalue of C'C on a pattern) */
+    DPMF_BOUND_ABSOLUTE, /* sqrt of the sum of |C'C| over a pattern */
+    DPMF_BOUND_SIGNS     /* sqrt(pi/2) x the maximum over signs, k <= 20 */
+} dpmf_sensitivity_bound;
+DPMF_API const char *dpmf_sensitivity_bound_name(dpmf_sensitivity_bound bound); /* "auto", "spectral", ... */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_bound_parse(const char *text, dpmf_sensitivity_bound *out);
 
-/* Row norms of B = A C^-1: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
-                                                        const dpmf_run *run, double *per_step);
+typedef enum dpmf_lower_bound_mode {
+    DPMF_LOWER_BOUND_AUTO = 0, /* where one is known and cheap: up to 2e6 steps */
+    DPMF_LOWER_BOUND_NONE,
+    DPMF_LOWER_BOUND_FORCE /* at any size; DPMF_ERROR_UNSUPPORTED where none is known */
+} dpmf_lower_bound_mode;
 
 typedef struct dpmf_evaluate_options {
     dpmf_adjacency adjacency;
+    dpmf_sensitivity_bound sensitivity;
+    dpmf_lower_bound_mode lower_bound;
     const double *weights; /* NULL or `steps` numbers >= 0, not all zero */
     dpmf_run run;
 } dpmf_evaluate_options;
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
 
+/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity and run are read). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_evaluate_options *options,
+                                                              dpmf_sensitivity *out);
+
+/* Row norms of B = A W: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                                        const dpmf_run *run, double *per_step);
+
+/* Losses that no mechanism with this workload and participation can beat; 0 where none is known. */
+typedef struct dpmf_lower_bound {
+    double rms_loss;
+    double max_loss;
+    const char *scope; /* what it holds for and why; a string constant, NULL if both are 0 */
+} dpmf_lower_bound;
+
+/* NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_evaluate_options *options,
+                                                              dpmf_lower_bound *out);
+
 typedef struct dpmf_evaluation {
     dpmf_sensitivity sensitivity;
     double rms_loss;
     double max_loss;
     double total_squared_loss;
+    dpmf_lower_bound lower_bound;
 } dpmf_evaluation;
 
 /* All of the above in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload,
                                                    const dpmf_participation *participation,
-                                                   const dpmf_strategy *strategy,
-                                                   const dpmf_evaluate_options *options, dpmf_evaluation *out,
-                                                   double *per_step);
+                                                   const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
+                                                   dpmf_evaluation *out, double *per_step);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Mechanism
  *
  * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
- * gradients of step t is clip x sigma x sensitivity x row t of C^-1 Z; the clip norm belongs to the run, not here.
+ * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here.
  *
  * The file is a safetensors container: the arrays, and one metadata entry "dpmf" with a canonical JSON text. It holds
  * no time, host or path, and has the same bytes for any number of threads. Its SHA-256 digest covers every figure and
@@ -377,8 +450,8 @@ typedef struct dpmf_mechanism dpmf_mechanism;
 
 typedef struct dpmf_mechanism_options {
     dpmf_evaluate_options evaluate;
-    double sigma;          /* noise multiplier > 0, or 0: not calibrated */
-    const char *made_by;   /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+    double sigma;        /* noise multiplier > 0, or 0: not calibrated */
+    const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
 } dpmf_mechanism_options;
 
 DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
@@ -387,8 +460,7 @@ DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *workload,
                                                            const dpmf_participation *participation,
                                                            const dpmf_strategy *strategy,
-                                                           const dpmf_mechanism_options *options,
-                                                           dpmf_mechanism **out);
+                                                           const dpmf_mechanism_options *options, dpmf_mechanism **out);
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 
 /* Borrowed from the mechanism: valid while it lives. */
@@ -398,6 +470,7 @@ DPMF_API const dpmf_strategy *dpmf_mechanism_strategy(const dpmf_mechanism *mech
 DPMF_API const double *dpmf_mechanism_weights(const dpmf_mechanism *mechanism); /* NULL: none */
 DPMF_API dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *mechanism);
 DPMF_API dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *mechanism);
+DPMF_API dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *mechanism); /* as asked for */
 DPMF_API double dpmf_mechanism_sigma(const dpmf_mechanism *mechanism); /* 0: not calibrated */
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error: the row norms of B = A C^-1. Row t of B Z is the noise in answer t, so |B[t,:]| is its standard deviation per
+ * Error: the row norms of B = A W. Row t of B Z is the noise in answer t, so |B[t,:]| is its standard deviation per
  * unit of seed noise (Pillutla et al. 2025, Theorem 2.2).
  *
  *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
+ *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
+ *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
  *     A or C a matrix            whole matrices with BLAS
  *     otherwise                  impulse responses (McKenna 2024, Algorithm 5), O(n^2) time, O(n) memory
  */
@@ -55,10 +57,9 @@ static int is_toeplitz(const dpmf_strategy *s) {
     return dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
 }
 
-/* The covariance recursion costs b^2 a step, an impulse response n/2 times the cost of a step. */
-static int recursion_is_cheaper(const dpmf_strategy *s) {
-    int64_t bands = dpmf_i_strategy_bands(s);
-    return s->ops->row != NULL && bands < s->steps && bands <= 4096;
+/* Few enough bands of C for b^2 a step. */
+static int recursion_is_cheap(const dpmf_strategy *s) {
+    return dpmf_i_strategy_bands(s) < s->steps && dpmf_i_strategy_bands(s) <= 4096;
 }
 
 static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
@@ -67,19 +68,45 @@ static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
            (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
 }
 
+static int is_square(const dpmf_strategy *s) {
+    return s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps;
+}
+
+/* Under prefix sums the blocks of a stamped mechanism add up: block k, step t has k q_last + q_t. */
+static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *squares) {
+    int64_t stamps = 1;
+    const dpmf_strategy *block = dpmf_i_strategy_block(s, &stamps);
+    if (!dpmf_i_workload_is_prefix(a) || !dpmf_i_strategy_fft_prefix_error(block, squares)) return 0;
+    for (int64_t k = stamps - 1; k >= 0; k--)
+        for (int64_t t = block->steps - 1; t >= 0; t--)
+            squares[k * block->steps + t] = (double)k * squares[block->steps - 1] + squares[t];
+    return 1;
+}
+
+static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    const double *scale = NULL;
+    int64_t stamps = 1;
+    dpmf_i_tree_kind kind;
+    const dpmf_strategy *block = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &scale), &stamps);
+    if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
+    if (fft_prefix(a, s, squares)) return DPMF_OK;
+    if (dpmf_i_strategy_can(s, DPMF_I_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
+    if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
+    if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);
+    return is_square(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
+}
+
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
     if (own != NULL && dpmf_i_workload_equal(own, a)) { /* B = I */
-        for (int64_t t = 0; t < s->steps; t++) squares[t] = 1;
+        for (int64_t t = 0; t < s->steps; t++)
+            squares[t] = 1;
         return DPMF_OK;
     }
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
-    if (has_matrix(a, s)) return dpmf_i_error_dense(a, s, run, squares);
-    if (a->form == DPMF_I_WORKLOAD_NAMED) {
-        if (s->ops->inverse_row != NULL && dpmf_i_strategy_inverse_bands(s) < s->steps)
-            return dpmf_i_error_filtered(a, s, run, squares);
-        if (recursion_is_cheaper(s)) return dpmf_i_error_fed_back(a, s, run, squares);
-    }
+    if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !is_square(s)))
+        return dpmf_i_error_dense(a, s, run, squares);
+    if (a->form == DPMF_I_WORKLOAD_NAMED) return named_route(a, s, run, squares);
     return dpmf_i_error_columns(a, s, run, squares);
 }
 
@@ -95,10 +122,12 @@ dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strateg
     TRY_DONE(choose_route(workload, strategy, run, squares));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!isfinite(squares[t]) || squares[t] < 0) {
-            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges", (long long)t);
+            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
+                                 (long long)t);
             goto done;
         }
-    for (int64_t t = 0; t < strategy->steps; t++) per_step[t] = sqrt(squares[t]);
+    for (int64_t t = 0; t < strategy->steps; t++)
+        per_step[t] = sqrt(squares[t]);
 done:
     dpmf_i_free(squares);
     return status;

@@ -17,12 +17,13 @@
 #include <assert.h>
 #include <string.h>
 
+enum { DENSE_STEPS_MAX = 16384 }; /* B of 2 GB and a few minutes */
 enum { BLOCK = 64 }; /* seeds at once: long enough for vector units, short enough for the first-level cache */
 
 typedef struct scratch {
-    double *seed, *row, *answer;           /* BLOCK each */
+    double *seed, *row, *answer; /* BLOCK each */
     double *strategy_state, *workload_state;
-    double *squares;                       /* of the block, per step */
+    double *squares; /* of the block, per step */
 } scratch;
 
 typedef struct job {
@@ -42,7 +43,7 @@ static void scratch_free(scratch *x) {
 }
 
 static int streams(const dpmf_strategy *s) {
-    return s->ops->inverse_part == NULL;
+    return !dpmf_i_strategy_can(s, DPMF_I_CAN_INVERSE_PART);
 }
 
 static dpmf_status scratch_create(const dpmf_workload *a, const dpmf_strategy *s, scratch *x) {
@@ -60,7 +61,8 @@ static void inverse_block_row(const dpmf_strategy *s, int64_t t, int64_t first, 
     int64_t started = t - first + 1 < count ? t - first + 1 : count;
     if (!streams(s)) {
         s->ops->inverse_part(s, t, first, started, x->row);
-        for (int64_t i = started; i < count; i++) x->row[i] = 0;
+        for (int64_t i = started; i < count; i++)
+            x->row[i] = 0;
         return;
     }
     memset(x->seed, 0, (size_t)count * sizeof *x->seed);
@@ -80,7 +82,8 @@ static dpmf_status run_block(void *context, int64_t item, int worker) {
         inverse_block_row(j->s, t, first, count, x);
         dpmf_i_workload_step(j->a, t, count, x->row, x->workload_state, x->answer);
         double sum = 0;
-        for (int64_t i = 0; i < count; i++) sum += x->answer[i] * x->answer[i];
+        for (int64_t i = 0; i < count; i++)
+            sum += x->answer[i] * x->answer[i];
         x->squares[t] = sum;
     }
     return DPMF_OK;
@@ -96,7 +99,8 @@ dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s,
     TRY_DONE(dpmf_i_pool_create(run == NULL ? 0 : run->threads, &pool));
     width = dpmf_i_pool_threads(pool);
     TRY_DONE(dpmf_i_alloc(width, sizeof *j.scratch, "scratch", (void **)&j.scratch));
-    for (int i = 0; i < width; i++) TRY_DONE(scratch_create(a, s, &j.scratch[i]));
+    for (int i = 0; i < width; i++)
+        TRY_DONE(scratch_create(a, s, &j.scratch[i]));
     memset(per_step, 0, (size_t)n * sizeof *per_step);
     for (j.first_block = 0; j.first_block < blocks; j.first_block += width) {
         int64_t items = blocks - j.first_block < width ? blocks - j.first_block : width;
@@ -104,58 +108,83 @@ dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s,
         TRY_DONE(dpmf_i_progress(run, "error", 1 - left * left)); /* late columns are short */
         TRY_DONE(dpmf_i_pool_run(pool, items, run_block, &j));
         for (int64_t i = 0; i < items; i++)
-            for (int64_t t = (j.first_block + i) * BLOCK; t < n; t++) per_step[t] += j.scratch[i].squares[t];
+            for (int64_t t = (j.first_block + i) * BLOCK; t < n; t++)
+                per_step[t] += j.scratch[i].squares[t];
     }
 done:
-    for (int i = 0; j.scratch != NULL && i < width; i++) scratch_free(&j.scratch[i]);
+    for (int i = 0; j.scratch != NULL && i < width; i++)
+        scratch_free(&j.scratch[i]);
     dpmf_i_free(j.scratch);
     dpmf_i_pool_free(pool);
     return status;
 }
 
-/* C^-1 as a whole matrix. */
+/* C^-1 as a whole matrix, where C is one. */
 static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
-    int64_t n = s->steps;
     const double *c = dpmf_i_strategy_dense_matrix(s);
-    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
-    if (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE) c = own->matrix;
-    if (c != NULL) {
-        memcpy(matrix, c, (size_t)(n * n) * sizeof *matrix);
-        return dpmf_i_lower_invert(n, matrix);
-    }
-    double *column = NULL;
-    TRY(dpmf_i_alloc_doubles(n, "a column", &column));
+    if (c == NULL) c = dpmf_i_strategy_own_workload(s)->matrix;
+    memcpy(matrix, c, (size_t)(s->steps * s->steps) * sizeof *matrix);
+    return dpmf_i_lower_invert(s->steps, matrix);
+}
+
+/* W, steps x rows, column by column. */
+static dpmf_status whole_left_inverse(const dpmf_strategy *s, int64_t rows, double *matrix) {
+    double *unit = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
-    for (int64_t j = 0; j < n && status == DPMF_OK; j++) {
-        memset(column, 0, (size_t)n * sizeof *column);
-        column[j] = 1;
-        status = dpmf_strategy_solve(s, column, column);
-        for (int64_t t = j; t < n && status == DPMF_OK; t++) matrix[t * n + j] = column[t];
+    TRY_DONE(dpmf_i_alloc_doubles(rows, "a unit vector", &unit));
+    TRY_DONE(dpmf_i_alloc_doubles(s->steps, "a column", &column));
+    for (int64_t j = 0; j < rows; j++) {
+        unit[j] = 1;
+        TRY_DONE(dpmf_strategy_solve(s, unit, column));
+        unit[j] = 0;
+        for (int64_t t = 0; t < s->steps; t++)
+            matrix[t * rows + j] = column[t];
     }
+done:
+    dpmf_i_free(unit);
     dpmf_i_free(column);
     return status;
 }
 
-dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
-    int64_t n = s->steps;
-    double *b = NULL, *state = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_square(n, "the matrix B", &b));
-    TRY_DONE(dpmf_i_progress(run, "error", 0));
-    TRY_DONE(whole_inverse(s, b));
-    if (a->form == DPMF_I_WORKLOAD_DENSE) {
-        dpmf_i_lower_multiply(n, a->matrix, b);
-    } else { /* row by row: the workload's stream over all columns at once */
-        TRY_DONE(dpmf_i_alloc_doubles((dpmf_i_workload_buffers(a) + 1) * n, "the workload's state", &state));
-        double *input = state + dpmf_i_workload_buffers(a) * n;
-        for (int64_t t = 0; t < n; t++) {
-            memcpy(input, b + t * n, (size_t)n * sizeof *b);
-            dpmf_i_workload_step(a, t, n, input, state, b + t * n);
-        }
+static int is_matrix(const dpmf_strategy *s) {
+    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
+    return dpmf_i_strategy_dense_matrix(s) != NULL || (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
+}
+
+/* B = A W in place, row by row: the workload's stream over all columns at once. */
+static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
+    int64_t buffers = dpmf_i_workload_buffers(a);
+    double *state = NULL;
+    TRY(dpmf_i_alloc_doubles((buffers + 1) * rows, "the workload's state", &state));
+    double *input = state + buffers * rows;
+    for (int64_t t = 0; t < a->steps; t++) {
+        memcpy(input, b + t * rows, (size_t)rows * sizeof *b);
+        dpmf_i_workload_step(a, t, rows, input, state, b + t * rows);
     }
-    for (int64_t t = 0; t < n; t++) per_step[t] = dpmf_i_dot(t + 1, b + t * n, b + t * n);
+    dpmf_i_free(state);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
+    int64_t n = s->steps, rows = dpmf_strategy_rows(s);
+    double *b = NULL;
+    dpmf_status status = DPMF_OK;
+    if (n > DENSE_STEPS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "family %s with workload %s: %lld steps, accepted up to %d (it is dense)", s->family,
+                           a->text, (long long)n, DENSE_STEPS_MAX);
+    TRY_DONE(dpmf_i_alloc_doubles(n * rows, "the matrix B", &b));
+    TRY_DONE(dpmf_i_progress(run, "error", 0));
+    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : whole_left_inverse(s, rows, b));
+    TRY_DONE(dpmf_i_progress(run, "error", 0.5));
+    int lower = is_matrix(s) || dpmf_i_strategy_can(s, DPMF_I_CAN_ROW);
+    if (a->form == DPMF_I_WORKLOAD_DENSE && lower)
+        dpmf_i_lower_multiply(n, a->matrix, b);
+    else
+        TRY_DONE(apply_rows(a, rows, b));
+    for (int64_t t = 0; t < n; t++)
+        per_step[t] = dpmf_i_dot(rows, b + t * rows, b + t * rows);
 done:
     dpmf_i_free(b);
-    dpmf_i_free(state);
     return status;
 }

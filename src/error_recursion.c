@@ -2,12 +2,8 @@
 /*
  * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
  *
- * The noise y_t = (C^-1 z)_t drives the workload's recursion (workload.h)
- *
- *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta, g = rate (from_m + from_y)
- *
- * and |B[t,:]|^2 = Var o_t when z is white with unit variance. Given Var y_t and its covariances with m_{t-1}, o_{t-1},
- * one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
+ * The noise y_t = (C^-1 z)_t drives the workload's recursion (error.h). Given Var y_t and its covariances with m_{t-1}
+ * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
  *
  *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.
  *     C has b bands:    y_t = (z_t - sum_{j>=1} C[t,t-j] y_{t-j}) / C[t,t]. Keep the covariance of the last b-1 outputs
@@ -20,30 +16,7 @@
 
 #include <string.h>
 
-typedef struct moments {
-    double mm, mo, oo; /* variances and covariance of m and o */
-} moments;
-
-typedef struct drive {
-    double beta, keep, p, g;
-} drive;
-
-static drive drive_at(const dpmf_workload *a, int64_t t) {
-    dpmf_i_recursion r = dpmf_i_workload_recursion(a, t);
-    return (drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
-}
-
-/* One step of the workload; yy = Var y_t, ym and yo its covariances with m and o before the step. */
-static void advance(const drive *d, double yy, double ym, double yo, moments *v) {
-    moments u = *v;
-    v->mm = d->beta * d->beta * u.mm + 2 * d->beta * ym + yy;
-    v->mo = d->beta * (d->keep * u.mo + d->p * u.mm + d->g * ym) + d->keep * yo + d->p * ym + d->g * yy;
-    v->oo = d->keep * d->keep * u.oo + d->p * d->p * u.mm + d->g * d->g * yy + 2 * d->keep * d->p * u.mo +
-            2 * d->keep * d->g * yo + 2 * d->p * d->g * ym;
-}
-
-/* How often to ask about progress: often enough to feel, seldom enough not to cost. */
-static dpmf_status report(const dpmf_run *run, int64_t t, int64_t n) {
+dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n) {
     return (t & 0xffff) == 0 ? dpmf_i_progress(run, "error", (double)t / (double)n) : DPMF_OK;
 }
 
@@ -51,14 +24,14 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
                                   double *per_step) {
     int64_t n = s->steps, b = dpmf_i_strategy_inverse_bands(s);
     double *f = NULL, *zm = NULL, *zo = NULL; /* zm[j] = Cov(z_{t-j}, m_{t-1}) */
-    moments v = {0};
+    dpmf_i_moments v = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_alloc_doubles(b, "a row of C^-1", &f));
     TRY_DONE(dpmf_i_alloc_doubles(b + 1, "covariances", &zm));
     TRY_DONE(dpmf_i_alloc_doubles(b + 1, "covariances", &zo));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(report(run, t, n));
-        drive d = drive_at(a, t);
+        TRY_DONE(dpmf_i_error_report(run, t, n));
+        dpmf_i_drive d = dpmf_i_drive_at(a, t);
         double yy = 0, ym = 0, yo = 0;
         s->ops->inverse_row(s, t, f);
         for (int64_t j = 0; j < b; j++) {
@@ -66,7 +39,7 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
             ym += f[j] * zm[j];
             yo += f[j] * zo[j];
         }
-        advance(&d, yy, ym, yo, &v);
+        dpmf_i_moments_advance(&d, yy, ym, yo, &v);
         per_step[t] = v.oo;
         for (int64_t j = b - 1; j >= 0; j--) { /* the lag of every seed grows by one */
             zo[j + 1] = d.keep * zo[j] + d.p * zm[j] + d.g * f[j];
@@ -111,29 +84,33 @@ static dpmf_status outputs_create(int64_t bands, outputs *o) {
     return dpmf_i_alloc_doubles(bands, "a row", &o->row);
 }
 
-static void outputs_step(outputs *o, int64_t t, const drive *d, moments *v) {
+static void outputs_step(outputs *o, int64_t t, const dpmf_i_drive *d, dpmf_i_moments *v) {
     int64_t slots = o->slots;
     double seed = 1 / o->row[0], yy = seed * seed, ym = 0, yo = 0;
-    for (int64_t i = 0; i < slots; i++) o->lead[i] = 0;
-    for (int64_t j = 1; j <= slots && j <= t; j++) o->lead[(t - j) % slots] = -o->row[j] * seed;
+    for (int64_t i = 0; i < slots; i++)
+        o->lead[i] = 0;
+    for (int64_t j = 1; j <= slots && j <= t; j++)
+        o->lead[(t - j) % slots] = -o->row[j] * seed;
     for (int64_t i = 0; i < slots; i++) {
         const double *past = o->yy + i * slots;
         double sum = 0;
-        for (int64_t k = 0; k < slots; k++) sum += past[k] * o->lead[k];
+        for (int64_t k = 0; k < slots; k++)
+            sum += past[k] * o->lead[k];
         o->now[i] = sum;
         yy += o->lead[i] * sum;
         ym += o->lead[i] * o->ym[i];
         yo += o->lead[i] * o->yo[i];
     }
     double new_ym = d->beta * ym + yy, new_yo = d->keep * yo + d->p * ym + d->g * yy;
-    advance(d, yy, ym, yo, v);
+    dpmf_i_moments_advance(d, yy, ym, yo, v);
     for (int64_t i = 0; i < slots; i++) {
         o->yo[i] = d->keep * o->yo[i] + d->p * o->ym[i] + d->g * o->now[i];
         o->ym[i] = d->beta * o->ym[i] + o->now[i];
     }
     if (slots == 0) return;
     int64_t slot = t % slots; /* y_t takes the place of the oldest */
-    for (int64_t i = 0; i < slots; i++) o->yy[slot * slots + i] = o->yy[i * slots + slot] = o->now[i];
+    for (int64_t i = 0; i < slots; i++)
+        o->yy[slot * slots + i] = o->yy[i * slots + slot] = o->now[i];
     o->yy[slot * slots + slot] = yy;
     o->ym[slot] = new_ym;
     o->yo[slot] = new_yo;
@@ -143,12 +120,12 @@ dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s
                                   double *per_step) {
     int64_t n = s->steps;
     outputs o = {0};
-    moments v = {0};
+    dpmf_i_moments v = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(outputs_create(dpmf_i_strategy_bands(s), &o));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(report(run, t, n));
-        drive d = drive_at(a, t);
+        TRY_DONE(dpmf_i_error_report(run, t, n));
+        dpmf_i_drive d = dpmf_i_drive_at(a, t);
         s->ops->row(s, t, o.row);
         outputs_step(&o, t, &d, &v);
         per_step[t] = v.oo;

@@ -42,15 +42,31 @@ static int64_t dense_buffers(const dpmf_strategy *s) {
 static void dense_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                        double *row) {
     const double *c = cast(s)->matrix + t * s->steps;
-    for (int64_t i = 0; i < count; i++) row[i] = seed[i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] = seed[i];
     for (int64_t u = 0; u < t; u++)
-        for (int64_t i = 0; i < count; i++) row[i] -= c[u] * state[u * count + i];
-    for (int64_t i = 0; i < count; i++) row[i] /= c[t];
+        for (int64_t i = 0; i < count; i++)
+            row[i] -= c[u] * state[u * count + i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] /= c[t];
     if (t < s->steps - 1) memcpy(state + t * count, row, (size_t)count * sizeof *row);
 }
 
 static dpmf_status dense_column(const dpmf_strategy *s, int64_t j, double *column) {
-    for (int64_t t = 0; t < s->steps; t++) column[t] = cast(s)->matrix[t * s->steps + j];
+    for (int64_t t = 0; t < s->steps; t++)
+        column[t] = cast(s)->matrix[t * s->steps + j];
+    return DPMF_OK;
+}
+
+/* Row by row of C, so that memory is read in order. */
+static dpmf_status dense_gram(const dpmf_strategy *s, int64_t lag, double *values) {
+    int64_t n = s->steps;
+    memset(values, 0, (size_t)(n - lag) * sizeof *values);
+    for (int64_t i = lag; i < n; i++) {
+        const double *c = cast(s)->matrix + i * n;
+        for (int64_t t = 0; t + lag <= i; t++)
+            values[t] += c[t] * c[t + lag];
+    }
     return DPMF_OK;
 }
 
@@ -66,6 +82,7 @@ static const dpmf_i_strategy_ops DENSE = {.class_name = "dense",
                                           .step = dense_step,
                                           .buffers = dense_buffers,
                                           .column = dense_column,
+                                          .gram = dense_gram,
                                           .write = dense_write};
 
 dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf_strategy **out) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A normalized
- * strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
+ * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A
+ * normalized strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
  */
 #include "strategy.h"
 #include "workload.h"
 
 #include <string.h>
 
-static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz", "bsr",
-                                       "bisr",     "banded",   "dense"};
+static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz", "bsr",       "bisr",
+                                       "banded",   "dense",    "tree",     "tree-online",     "tree-full", "fft",
+                                       "fft-opt"};
 
 void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
-    if (s->ops->write == NULL) {
+    if (!dpmf_i_strategy_can(s, DPMF_I_CAN_SAVE)) {
         w->status = dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "family %s: it cannot be saved in a file", s->family);
         return;
     }
@@ -53,14 +54,29 @@ static dpmf_status read_normalized(const dpmf_i_strategy_source *source, dpmf_st
     return status;
 }
 
+static dpmf_status read_stamped(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    const cJSON *object = NULL;
+    dpmf_strategy *inner = NULL;
+    int64_t stamps = 0;
+    TRY(dpmf_i_json_get_object(source->object, "inner", "strategy", &object));
+    TRY(dpmf_i_json_get_integer(source->object, "stamps", "strategy", 2, source->steps, &stamps));
+    if (source->steps % stamps != 0)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: %lld stamps do not divide the steps", (long long)stamps);
+    TRY(dpmf_i_strategy_read(object, source->steps / stamps, source->workload, source->tensors, &inner));
+    dpmf_status status = dpmf_strategy_create_stamped(inner, stamps, out);
+    dpmf_strategy_free(inner);
+    return status;
+}
+
 typedef struct reader {
     const char *class_name;
     dpmf_status (*read)(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 } reader;
 
 static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read}, {"banded", dpmf_i_banded_read},
-                                 {"dense", dpmf_i_dense_read},       {"workload", read_own},
-                                 {"normalized", read_normalized}};
+                                 {"dense", dpmf_i_dense_read},       {"tree", dpmf_i_tree_read},
+                                 {"fft", dpmf_i_fft_read},           {"workload", read_own},
+                                 {"normalized", read_normalized},    {"stamped", read_stamped}};
 
 dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
                                  const dpmf_i_tensors *tensors, dpmf_strategy **out) {
@@ -70,7 +86,8 @@ dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_
     TRY(dpmf_i_json_get_text(object, "family", "strategy", &family));
     for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++)
         if (strcmp(family, FAMILIES[i]) == 0) source.family = FAMILIES[i];
-    if (source.family == NULL) return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's family is not known");
+    if (source.family == NULL)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's family is not known");
     for (size_t i = 0; i < sizeof READERS / sizeof READERS[0]; i++)
         if (strcmp(class_name, READERS[i].class_name) == 0) return READERS[i].read(&source, out);
     return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's class is not known");

@@ -73,14 +73,17 @@ static void toeplitz_step(const dpmf_strategy *s, int64_t t, int64_t count, cons
     int back = feeds_back(self);
     const double *f = back ? self->c : self->inverse;
     int64_t buffers = toeplitz_buffers(s);
-    for (int64_t i = 0; i < count; i++) row[i] = back ? seed[i] : f[0] * seed[i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] = back ? seed[i] : f[0] * seed[i];
     for (int64_t j = 1; j <= buffers && j <= t; j++) {
         const double *past = state + ((t - j) % buffers) * count;
         double weight = back ? -f[j] : f[j];
-        for (int64_t i = 0; i < count; i++) row[i] += weight * past[i];
+        for (int64_t i = 0; i < count; i++)
+            row[i] += weight * past[i];
     }
     if (back)
-        for (int64_t i = 0; i < count; i++) row[i] /= f[0];
+        for (int64_t i = 0; i < count; i++)
+            row[i] /= f[0];
     if (buffers > 0) memcpy(state + (t % buffers) * count, back ? row : seed, (size_t)count * sizeof *row);
 }
 
@@ -117,12 +120,12 @@ static int64_t toeplitz_bands(const dpmf_strategy *s) {
 }
 
 static int64_t toeplitz_inverse_bands(const dpmf_strategy *s) {
-    int64_t held = cast(s)->inverse_count;
-    return held > 0 ? held : s->steps;
+    return cast(s)->inverse_count;
 }
 
 static void copy_row(int64_t t, int64_t count, const double *coefficients, double *values) {
-    for (int64_t j = 0; j < count; j++) values[j] = j <= t ? coefficients[j] : 0;
+    for (int64_t j = 0; j < count; j++)
+        values[j] = j <= t ? coefficients[j] : 0;
 }
 
 static void toeplitz_row(const dpmf_strategy *s, int64_t t, double *values) {
@@ -150,25 +153,29 @@ static void toeplitz_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tens
         dpmf_i_tensors_add(tensors, "strategy.inverse_coefficients", self->inverse_count, 0, self->inverse);
 }
 
-/* Two tables: the second for strategies that hold no inverse series, whose inverse entries are not cheap. */
-#define COMMON_ENTRIES                                                                                                 \
-    .class_name = "toeplitz", .release = toeplitz_release, .apply = toeplitz_apply, .solve = toeplitz_solve,           \
-    .step = toeplitz_step, .buffers = toeplitz_buffers, .column = toeplitz_column,                                     \
-    .column_norms = toeplitz_column_norms, .bands = toeplitz_bands, .row = toeplitz_row, .toeplitz = toeplitz_view,    \
-    .write = toeplitz_write
-
-static const dpmf_i_strategy_ops WITH_INVERSE = {COMMON_ENTRIES, .inverse_part = toeplitz_inverse_part,
-                                                 .inverse_bands = toeplitz_inverse_bands,
-                                                 .inverse_row = toeplitz_inverse_row};
-static const dpmf_i_strategy_ops FED_BACK = {COMMON_ENTRIES};
+static const dpmf_i_strategy_ops TOEPLITZ = {.class_name = "toeplitz",
+                                             .release = toeplitz_release,
+                                             .apply = toeplitz_apply,
+                                             .solve = toeplitz_solve,
+                                             .step = toeplitz_step,
+                                             .buffers = toeplitz_buffers,
+                                             .column = toeplitz_column,
+                                             .column_norms = toeplitz_column_norms,
+                                             .inverse_part = toeplitz_inverse_part,
+                                             .bands = toeplitz_bands,
+                                             .row = toeplitz_row,
+                                             .inverse_bands = toeplitz_inverse_bands,
+                                             .inverse_row = toeplitz_inverse_row,
+                                             .toeplitz = toeplitz_view,
+                                             .write = toeplitz_write};
 
 /* Room for the series; the caller fills them in. */
 static dpmf_status new_toeplitz(const char *family, int64_t steps, int64_t count, int64_t inverse_count,
                                 toeplitz **out) {
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_new(inverse_count > 0 ? &WITH_INVERSE : &FED_BACK, sizeof *s, family, steps,
-                            (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&TOEPLITZ, sizeof *s, family, steps, (dpmf_strategy **)&s));
+    if (inverse_count == 0) s->base.can &= ~(unsigned)(DPMF_I_CAN_INVERSE_PART | DPMF_I_CAN_INVERSE_ROW);
     s->count = count;
     s->inverse_count = inverse_count;
     TRY_DONE(dpmf_i_alloc_doubles(count, "the coefficients of C", &s->c));
@@ -196,17 +203,18 @@ static dpmf_status check_coefficients(int64_t steps, int64_t count, const double
 }
 
 static dpmf_status finish(toeplitz *s, dpmf_status status, dpmf_strategy **out) {
-    if (status == DPMF_OK) *out = &s->base;
-    else dpmf_strategy_free(&s->base);
+    if (status == DPMF_OK)
+        *out = &s->base;
+    else
+        dpmf_strategy_free(&s->base);
     return status;
 }
 
-/* From c alone. `family` NULL: toeplitz when all terms are given, banded-toeplitz when fewer. */
+/* From c alone. */
 static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t count, const double *coefficients,
                                      dpmf_strategy **out) {
     toeplitz *s = NULL;
     int hold_inverse = count == steps || count > FEED_BACK_MAX;
-    if (family == NULL) family = count == steps && steps > 1 ? "toeplitz" : "banded-toeplitz";
     TRY(new_toeplitz(family, steps, count, hold_inverse ? steps : 0, &s));
     memcpy(s->c, coefficients, (size_t)count * sizeof *s->c);
     dpmf_status status = hold_inverse ? dpmf_i_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
@@ -216,7 +224,13 @@ static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t 
 dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count, const double *coefficients,
                                           dpmf_strategy **out) {
     TRY(check_coefficients(steps, count, coefficients));
-    return from_coefficients(NULL, steps, count, coefficients, out);
+    return from_coefficients(count == steps ? "toeplitz" : "banded-toeplitz", steps, count, coefficients, out);
+}
+
+dpmf_status dpmf_strategy_create_banded_toeplitz(int64_t steps, int64_t bands, const double *coefficients,
+                                                 dpmf_strategy **out) {
+    TRY(check_coefficients(steps, bands, coefficients));
+    return from_coefficients("banded-toeplitz", steps, bands, coefficients, out);
 }
 
 /* From e: c is its reciprocal series, needed whole for the sensitivity. */
@@ -272,8 +286,10 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
     double *start = NULL;
     TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &start));
     dpmf_status status = dpmf_i_workload_series(workload, power, bands, start);
-    if (status == DPMF_OK) *out = start;
-    else dpmf_i_free(start);
+    if (status == DPMF_OK)
+        *out = start;
+    else
+        dpmf_i_free(start);
     return status;
 }
 

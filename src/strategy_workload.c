@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for the
- * named workloads A^-1 has at most three bands, so two rows are kept.
+ * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
+ * the named workloads A^-1 has at most three bands, so two rows are kept.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -76,19 +76,23 @@ static void own_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *
     dpmf_i_json_close(w, '}');
 }
 
-#define COMMON_ENTRIES                                                                                                 \
-    .class_name = "workload", .release = own_release, .apply = own_apply, .solve = own_solve, .step = own_step,        \
-    .buffers = own_buffers, .column_norms = own_column_norms, .toeplitz = own_toeplitz, .write = own_write
-
-static const dpmf_i_strategy_ops BANDED_INVERSE = {COMMON_ENTRIES, .inverse_bands = own_inverse_bands,
-                                                   .inverse_row = own_inverse_row};
-static const dpmf_i_strategy_ops FULL = {COMMON_ENTRIES};
+static const dpmf_i_strategy_ops OWN = {.class_name = "workload",
+                                        .release = own_release,
+                                        .apply = own_apply,
+                                        .solve = own_solve,
+                                        .step = own_step,
+                                        .buffers = own_buffers,
+                                        .column_norms = own_column_norms,
+                                        .inverse_bands = own_inverse_bands,
+                                        .inverse_row = own_inverse_row,
+                                        .toeplitz = own_toeplitz,
+                                        .write = own_write};
 
 /* Bands of the inverse are known for the named workloads, and with Nesterov's R it has none. */
-static const dpmf_i_strategy_ops *table_for(const dpmf_workload *workload) {
+static int has_banded_inverse(const dpmf_workload *workload) {
     int q = 0, r = 0;
     dpmf_workload_inverse_bands(workload, &q, &r);
-    return q >= 0 && r == 0 ? &BANDED_INVERSE : &FULL;
+    return q >= 0 && r == 0;
 }
 
 dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out) {
@@ -96,9 +100,12 @@ dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_
     dpmf_status status = DPMF_OK;
     int64_t n = workload->steps;
     int named = workload->form == DPMF_I_WORKLOAD_NAMED;
-    TRY(dpmf_i_strategy_new(table_for(workload), sizeof *s, "workload", n, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&OWN, sizeof *s, "workload", n, (dpmf_strategy **)&s));
+    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_CAN_INVERSE_ROW;
     s->workload = dpmf_i_workload_retain(workload);
-    if (named && workload->toeplitz) {
+    if (!named || !workload->toeplitz)
+        s->base.can &= ~(unsigned)DPMF_I_CAN_TOEPLITZ;
+    else {
         TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C", &s->c));
         TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
         TRY_DONE(dpmf_i_workload_series(workload, 1, n, s->c));
@@ -112,5 +119,5 @@ done:
 }
 
 const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s) {
-    return s->ops == &BANDED_INVERSE || s->ops == &FULL ? cast(s)->workload : NULL;
+    return s->ops == &OWN ? cast(s)->workload : NULL;
 }

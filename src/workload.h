@@ -47,6 +47,12 @@ dpmf_i_recursion dpmf_i_workload_recursion(const dpmf_workload *workload, int64_
 /* Same matrix? (same form and parameters; operators only if the same object) */
 int dpmf_i_workload_equal(const dpmf_workload *a, const dpmf_workload *b);
 
+/* Plain prefix sums? */
+int dpmf_i_workload_is_prefix(const dpmf_workload *workload);
+
+/* The first `steps` rows and columns of A; shares it when that is all of it. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
+
 /* A named workload; `schedule` is the text that stands for its learning rates ("lr" if NULL). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_options *options,
                                                          const char *schedule, dpmf_workload **out);
@@ -57,6 +63,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_workload_create_named(int64_t steps, const dp
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_series(const dpmf_workload *workload, double power, int64_t count,
                                                    double *out);
+
+/* x = A' y, in place allowed; not for operators. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_apply_transpose(const dpmf_workload *workload, const double *y, double *x);
 
 /* Norms of the columns of A. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_column_norms(const dpmf_workload *workload, double *norms);

@@ -31,7 +31,7 @@ void check_message(const char *part);
 /* Reproducible numbers in [-1, 1). */
 double check_random(uint64_t *seed);
 
-/* Dense forms by impulses: n x n, malloc'ed. */
+/* Dense forms by impulses, malloc'ed: A is n x n, C rows x n, W n x rows. */
 double *check_workload_matrix(const dpmf_workload *a);
 double *check_strategy_matrix(const dpmf_strategy *c);
 double *check_strategy_inverse(const dpmf_strategy *c);
@@ -40,9 +40,9 @@ double *check_strategy_inverse(const dpmf_strategy *c);
 void check_workload(const dpmf_workload *a, double tolerance);
 
 /*
- * C C^-1 = I both ways; linear; lower triangular; columns, column norms, rows, bands, inverse bands, parts and Toeplitz
- * views agree with the dense forms; the stream of C^-1 equals the solve, for several columns at once; past the last step
- * it refuses.
+ * W C = I, and C W = I for a square C; linear; lower triangular where bands are claimed; columns, column norms, the
+ * diagonals of C'C, rows of W W', rows, bands, inverse bands, parts and Toeplitz views agree with the dense forms; the
+ * stream of W Z equals the solve, for several columns at once; past the last step it refuses.
  */
 void check_strategy(const dpmf_strategy *c, double tolerance);
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The binary tree over steps that tree aggregation counts with. Leaves are the steps 0..n-1; node (l, j) covers the
+ * leaves [j 2^l, (j+1) 2^l), cut off at n; levels 0..L with L = ceil(log2 n). A node is complete when none of its
+ * leaves is cut off, touched when it has a leaf at all. The incomplete touched nodes are all ancestors of leaf n-1.
+ */
+#ifndef DPMF_TREE_H
+#define DPMF_TREE_H
+
+#include "base/status.h"
+
+typedef enum dpmf_i_tree_kind {
+    DPMF_I_TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
+    DPMF_I_TREE_ONLINE,      /* rows: touched nodes; each node estimated from itself and everything below it */
+    DPMF_I_TREE_FULL         /* rows: touched nodes; the best linear decoder */
+} dpmf_i_tree_kind;
+
+static inline int dpmf_i_trailing_zeros(int64_t x) { /* x > 0 */
+    return __builtin_ctzll((unsigned long long)x);
+}
+
+static inline int dpmf_i_bit_length(int64_t x) { /* x >= 0 */
+    return x == 0 ? 0 : 64 - __builtin_clzll((unsigned long long)x);
+}
+
+static inline int dpmf_i_tree_levels(int64_t steps) {
+    return dpmf_i_bit_length(steps - 1);
+}
+
+enum { DPMF_I_TREE_LEVELS_MAX = 54 };
+
+/*
+ * How step t builds on the nodes before it. Let c be the level of the largest node that ends with leaf t (at the last
+ * step of a tree that keeps touched nodes: L). Pending complete nodes are those of the binary expansion of t, one for
+ * each of its set bits l, with estimates E_l; those with l < c become part of the new node:
+ *
+ *     e = sum_{l<=c} alpha_l Z_(t,l) + sum_{l<c, bit l of t} beta_l E_l        estimate of the new node
+ *     y_t = e - sum_{l<c, bit l of t} E_l,   E_c = e
+ *
+ * Z_(t,l) is the seed of the node of level l that ends with leaf t.
+ */
+typedef struct dpmf_i_tree_step {
+    int top; /* c */
+    double alpha[DPMF_I_TREE_LEVELS_MAX], beta[DPMF_I_TREE_LEVELS_MAX];
+} dpmf_i_tree_step;
+void dpmf_i_tree_step_at(dpmf_i_tree_kind kind, int64_t steps, int64_t t, dpmf_i_tree_step *out);
+
+/* The best decoder's weights: 1' G^-1 1 for the subtree of node (l, j); 0 if it has no leaf. Filled in once per n. */
+typedef struct dpmf_i_tree_weights {
+    int64_t steps;
+    int levels;
+    double complete[DPMF_I_TREE_LEVELS_MAX], spine[DPMF_I_TREE_LEVELS_MAX];
+} dpmf_i_tree_weights;
+void dpmf_i_tree_weights_fill(int64_t steps, dpmf_i_tree_weights *out);
+double dpmf_i_tree_weight(const dpmf_i_tree_weights *w, int level, int64_t j);
+
+/* Number of rows of C that hold both leaf t and leaf u: the entry (t,u) of C'C. */
+int64_t dpmf_i_tree_common(dpmf_i_tree_kind kind, int64_t steps, int64_t t, int64_t u);
+
+#endif
