@@ -1,29 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sensitivity: how far C g moves in l2 norm when the contributions of one unit, each of norm at most 1, are taken out
- * (Pillutla et al. 2025, Definition 3.13; Choquette-Choo et al. 2023, Section 2).
+ * (Pillutla et al. 2025, Definition 3.13; Choquette-Choo et al. 2023, Section 2). For a unit that takes part in the
+ * steps of a pattern p its square is f(X_p), the largest sum_{t,u in p} X[t,u] <g_t, g_u> over vectors of norm at most
+ * 1, with X = C'C; the sensitivity is the largest over the patterns that the participation allows.
  *
- *     single participation   the largest column norm of C, exactly (Denisov et al. 2022, Section 2)
+ *     single       the largest column norm of C (Denisov et al. 2022, Section 2)
+ *     cyclic       b patterns: sensitivity_cyclic.c; full participation is one pattern, b = 1
+ *     min-sep      dynamic programs: sensitivity_separated.c
+ *     shuffled     dynamic programs: sensitivity_shuffled.c
+ *
+ * f itself is found exactly where a theorem or a certificate says so, and bounded from above elsewhere
+ * (sensitivity_pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
+ * one vector. A maximum over such multiples alone is never called exact: vectors can do better.
  *
  * Replacing one unit by another moves C g by at most twice as far, and for some pair by exactly that.
  */
 #include "sensitivity.h"
 
 #include "base/memory.h"
-#include "participation.h"
-#include "strategy.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-static const char LARGEST_COLUMN[] = "largest column norm";
-static const char *const METHODS[] = {LARGEST_COLUMN};
+/* In mechanism files: a text may be added, never changed. */
+static const char *const METHODS[] = {
+    [DPMF_I_METHOD_COLUMN] = "largest column norm",
+    [DPMF_I_METHOD_EARLIEST] = "earliest pattern of a non-negative Toeplitz matrix",
+    [DPMF_I_METHOD_NODES] = "participations counted under every node of the tree",
+    [DPMF_I_METHOD_NON_NEGATIVE] = "sum of C'C over a pattern, non-negative there",
+    [DPMF_I_METHOD_BALANCED] = "sum of |C'C| over a pattern, attained by signs",
+    [DPMF_I_METHOD_CERTIFIED] = "best signs of a pattern, proven by a Cholesky factorization",
+    [DPMF_I_METHOD_SEPARATE] = "dynamic program over separated columns",
+    [DPMF_I_METHOD_NEIGHBOURS] = "dynamic program over neighbouring participations",
+    [DPMF_I_METHOD_EVEN] = "bound by distance, attained by evenly spaced steps",
+    [DPMF_I_METHOD_RESTARTS] = "sum over restarts",
+    [DPMF_I_METHOD_SPECTRAL] = "participations times the largest eigenvalue of C'C on a pattern",
+    [DPMF_I_METHOD_ABSOLUTE] = "sum of |C'C| over a pattern",
+    [DPMF_I_METHOD_SIGNS] = "pi/2 times the maximum over signs on a pattern",
+    [DPMF_I_METHOD_DUAL] = "semidefinite dual bound of a pattern",
+    [DPMF_I_METHOD_ROWS] = "rows of |C'C| over separated steps",
+    [DPMF_I_METHOD_DISTANCE] = "largest |C'C| by distance",
+    [DPMF_I_METHOD_MAJORANT] = "non-increasing majorant of a Toeplitz matrix, by distance",
+    [DPMF_I_METHOD_LEVELS] = "most participations on every level of the tree",
+    [DPMF_I_METHOD_LARGEST] = "participations times the largest squared column norm",
+    [DPMF_I_METHOD_TOO_LARGE] = "sum of |C'C| over a pattern (too large for a closer bound)",
+    [DPMF_I_METHOD_NORMS] = "sum of column norms over a pattern",
+};
+
+_Static_assert(sizeof METHODS / sizeof METHODS[0] == DPMF_I_METHOD_COUNT, "every method has a text");
 
 const char *dpmf_i_sensitivity_method(const char *text) {
     for (size_t i = 0; i < sizeof METHODS / sizeof METHODS[0]; i++)
         if (strcmp(text, METHODS[i]) == 0) return METHODS[i];
     return NULL;
 }
+
+void dpmf_i_found_improve(dpmf_i_found *best, double square, dpmf_i_method method) {
+    if (best->square >= 0 && square >= best->square) return;
+    *best = (dpmf_i_found){square, DPMF_UPPER_BOUND, method};
+}
+
+void dpmf_i_found_sum(const dpmf_i_task *task, double square, dpmf_i_method method, dpmf_i_found *out) {
+    *out = (dpmf_i_found){square, DPMF_EXACT, method};
+    if (task->bound == DPMF_BOUND_ABSOLUTE) *out = (dpmf_i_found){square, DPMF_UPPER_BOUND, DPMF_I_METHOD_ABSOLUTE};
+    if (task->bound == DPMF_BOUND_SIGNS) *out = (dpmf_i_found){M_PI_2 * square, DPMF_UPPER_BOUND, DPMF_I_METHOD_SIGNS};
+}
+
+dpmf_status dpmf_i_sensitivity_too_many(const dpmf_i_task *task) {
+    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                       "sensitivity bound %s: the patterns of this participation are too many to try (up to %d are "
+                       "tried): use auto or absolute",
+                       task->bound == DPMF_BOUND_SPECTRAL ? "spectral" : "signs", DPMF_I_ENUMERATE_MAX);
+}
+
+/* ---- one participation ---- */
 
 static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
     double *norms = NULL;
@@ -40,20 +92,91 @@ static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
     return status;
 }
 
-dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_participation *participation,
-                                     dpmf_adjacency adjacency, const dpmf_run *run, dpmf_sensitivity *out) {
+/* A bound that was asked for by name is given by name, though the column norm is what it comes to. */
+static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, dpmf_sensitivity *out) {
+    static const dpmf_i_method methods[] = {[DPMF_BOUND_AUTO] = DPMF_I_METHOD_COLUMN,
+                                            [DPMF_BOUND_SPECTRAL] = DPMF_I_METHOD_SPECTRAL,
+                                            [DPMF_BOUND_ABSOLUTE] = DPMF_I_METHOD_ABSOLUTE,
+                                            [DPMF_BOUND_SIGNS] = DPMF_I_METHOD_SIGNS};
     double value = 0;
-    (void)run;
+    TRY(largest_column(s, &value));
+    if (bound == DPMF_BOUND_SIGNS) value *= sqrt(M_PI_2);
+    *out = (dpmf_sensitivity){value, bound == DPMF_BOUND_AUTO ? DPMF_EXACT : DPMF_UPPER_BOUND,
+                              DPMF_SENSITIVITY_PARTICIPATION, METHODS[methods[bound]]};
+    return DPMF_OK;
+}
+
+/* ---- several ---- */
+
+static dpmf_status by_kind(dpmf_i_task *task, dpmf_i_found *out) {
+    if (task->kind == DPMF_PARTICIPATION_SHUFFLED && task->b == 1) task->kind = DPMF_PARTICIPATION_FULL;
+    if (task->kind == DPMF_PARTICIPATION_MIN_SEPARATION && task->k == task->n) task->kind = DPMF_PARTICIPATION_FULL;
+    if (task->kind == DPMF_PARTICIPATION_MIN_SEPARATION) return dpmf_i_sensitivity_separated(task, out);
+    if (task->kind == DPMF_PARTICIPATION_SHUFFLED) return dpmf_i_sensitivity_shuffled(task, out);
+    return dpmf_i_sensitivity_cyclic(task, out);
+}
+
+/*
+ * An upper bound must not come out below by rounding. Entries of X are off by a few roundings where their sums are
+ * compensated or closed forms (Toeplitz, trees, FFT), else by at most one for each of their terms; a pattern adds some
+ * more.
+ */
+static double rounded_up(const dpmf_i_task *task, double square) {
+    int plain = !dpmf_i_strategy_can(task->core, DPMF_I_CAN_TOEPLITZ) &&
+                (!dpmf_i_strategy_can(task->core, DPMF_I_CAN_GRAM) || dpmf_i_strategy_dense_matrix(task->core) != NULL);
+    double terms = (plain ? (double)task->reach : 0) + (double)task->k + 16;
+    return square * (1 + 2 * DBL_EPSILON * terms);
+}
+
+static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                           dpmf_sensitivity_bound bound, const dpmf_run *run, dpmf_sensitivity *out) {
+    dpmf_i_task task = {.strategy = strategy,
+                        .kind = participation->kind,
+                        .bound = bound,
+                        .n = strategy->steps,
+                        .k = participation->count,
+                        .b = participation->separation,
+                        .run = run};
+    dpmf_i_found found = DPMF_I_NOT_FOUND;
+    if (bound == DPMF_BOUND_SIGNS && task.k > DPMF_I_SIGNS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
+                           (long long)task.k, DPMF_I_SIGNS_MAX);
+    TRY(dpmf_i_pool_create(run->threads, &task.pool));
+    dpmf_status status = dpmf_i_task_open(&task);
+    if (status == DPMF_OK) status = by_kind(&task, &found);
+    dpmf_i_task_close(&task);
+    dpmf_i_pool_free(task.pool);
+    if (status != DPMF_OK) return status;
+    if (found.kind != DPMF_EXACT) found.square = rounded_up(&task, found.square);
+    if (!(found.square >= 0 && isfinite(found.square)))
+        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the sensitivity is beyond the range of a double");
+    *out = (dpmf_sensitivity){sqrt(found.square), found.kind, DPMF_SENSITIVITY_PARTICIPATION, METHODS[found.method]};
+    return DPMF_OK;
+}
+
+static dpmf_status check(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                         const dpmf_evaluate_options *o) {
+    if (strategy == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity: the strategy is NULL");
     if (participation != NULL && participation->steps != strategy->steps)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the participation has %lld steps, the strategy %lld: they must agree",
                            (long long)participation->steps, (long long)strategy->steps);
-    if ((int)adjacency < 0 || adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)adjacency);
-    if (participation != NULL && participation->count > 1)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "participation %s: sensitivity is known here for single participation",
-                           participation->text);
-    TRY(largest_column(strategy, &value));
-    if (adjacency == DPMF_ADJACENCY_REPLACE_ONE) value *= 2;
-    *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, LARGEST_COLUMN};
+    if ((int)o->adjacency < 0 || o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+    if ((int)o->sensitivity < 0 || o->sensitivity > DPMF_BOUND_SIGNS)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound %d, accepted 0 to 3", (int)o->sensitivity);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                                     const dpmf_evaluate_options *options, dpmf_sensitivity *out) {
+    const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
+    dpmf_sensitivity found = {0};
+    TRY(check(strategy, participation, &o));
+    if (participation == NULL || participation->count == 1)
+        TRY(single(strategy, o.sensitivity, &found));
+    else
+        TRY(several(strategy, participation, o.sensitivity, &o.run, &found));
+    if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) found.value *= 2;
+    *out = found;
     return DPMF_OK;
 }
