@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation: sensitivity and error put together into the losses, and the names of the small enums. */
+/* Evaluation: sensitivity and error put together into the losses, beside their bounds; the names of the small enums. */
 #include "base/memory.h"
 #include "base/sum.h"
 #include "base/text.h"
+#include "bound.h"
 #include "strategy.h"
 #include "workload.h"
 
@@ -16,7 +17,18 @@ static const char *const KINDS[] = {[DPMF_EXACT] = "exact",
 static const char *const ADJACENCIES[] = {[DPMF_ADJACENCY_ZERO_OUT] = "zero-out",
                                           [DPMF_ADJACENCY_ADD_REMOVE] = "add-remove",
                                           [DPMF_ADJACENCY_REPLACE_ONE] = "replace-one"};
-enum { ADJACENCY_COUNT = sizeof ADJACENCIES / sizeof ADJACENCIES[0] };
+static const char *const BOUNDS[] = {[DPMF_BOUND_AUTO] = "auto",
+                                     [DPMF_BOUND_SPECTRAL] = "spectral",
+                                     [DPMF_BOUND_ABSOLUTE] = "absolute",
+                                     [DPMF_BOUND_SIGNS] = "signs"};
+enum { ADJACENCY_COUNT = sizeof ADJACENCIES / sizeof ADJACENCIES[0], BOUND_COUNT = sizeof BOUNDS / sizeof BOUNDS[0] };
+
+/* The place of `text` among the names, or -1. */
+static int find_name(int count, const char *const *names, const char *text) {
+    for (int i = 0; text != NULL && i < count; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
+}
 
 const char *dpmf_kind_name(dpmf_kind kind) {
     return (unsigned)kind < sizeof KINDS / sizeof KINDS[0] ? KINDS[kind] : "unknown";
@@ -28,29 +40,30 @@ const char *dpmf_adjacency_name(dpmf_adjacency adjacency) {
 
 dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out) {
     char shown[64];
-    for (int i = 0; text != NULL && i < ADJACENCY_COUNT; i++)
-        if (strcmp(text, ADJACENCIES[i]) == 0) {
-            *out = (dpmf_adjacency)i;
-            return DPMF_OK;
-        }
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
-                       text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    int found = find_name(ADJACENCY_COUNT, ADJACENCIES, text);
+    if (found < 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
+                           text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    *out = (dpmf_adjacency)found;
+    return DPMF_OK;
+}
+
+const char *dpmf_sensitivity_bound_name(dpmf_sensitivity_bound bound) {
+    return (unsigned)bound < BOUND_COUNT ? BOUNDS[bound] : "unknown";
+}
+
+dpmf_status dpmf_sensitivity_bound_parse(const char *text, dpmf_sensitivity_bound *out) {
+    char shown[64];
+    int found = find_name(BOUND_COUNT, BOUNDS, text);
+    if (found < 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity '%s', accepted: auto, spectral, absolute, signs",
+                           text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    *out = (dpmf_sensitivity_bound)found;
+    return DPMF_OK;
 }
 
 dpmf_evaluate_options dpmf_evaluate_options_defaults(void) {
     return (dpmf_evaluate_options){.run = dpmf_run_defaults()};
-}
-
-static dpmf_status check_weights(int64_t n, const double *weights) {
-    double largest = 0;
-    for (int64_t t = 0; t < n; t++) {
-        if (!(weights[t] >= 0 && isfinite(weights[t])))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
-                               (long long)t, weights[t]);
-        largest = fmax(largest, weights[t]);
-    }
-    if (largest == 0) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
-    return DPMF_OK;
 }
 
 dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
@@ -64,9 +77,13 @@ dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participatio
     if (workload == NULL || strategy == NULL)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
     int64_t n = strategy->steps;
-    if (o.weights != NULL) TRY(check_weights(n, o.weights));
-    TRY_DONE(dpmf_sensitivity_compute(strategy, participation, o.adjacency, &o.run, &result.sensitivity));
+    if (workload->steps != n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                           (long long)workload->steps, (long long)n);
+    if (o.weights != NULL) TRY(dpmf_i_check_weights(n, o.weights));
     TRY_DONE(dpmf_i_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
+    TRY_DONE(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
     TRY_DONE(dpmf_error_compute(workload, strategy, &o.run, errors));
     for (int64_t t = 0; t < n; t++) {
         errors[t] *= result.sensitivity.value * (o.weights == NULL ? 1 : sqrt(o.weights[t]));

@@ -19,12 +19,26 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
     return (dpmf_mechanism_options){.evaluate = dpmf_evaluate_options_defaults(), .made_by = ""};
 }
 
-static void describe_sensitivity(const dpmf_sensitivity *s, dpmf_i_writer *w) {
+static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_writer *w) {
+    const dpmf_sensitivity *s = &m->evaluation.sensitivity;
     dpmf_i_json_open(w, "sensitivity", '{');
     dpmf_i_json_double(w, "value", s->value);
     dpmf_i_json_text(w, "kind", dpmf_kind_name(s->kind));
     dpmf_i_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    dpmf_i_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
     dpmf_i_json_text(w, "method", s->method);
+    dpmf_i_json_close(w, '}');
+}
+
+static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_writer *w) {
+    if (b->scope == NULL) {
+        dpmf_i_json_null(w, "lower_bound");
+        return;
+    }
+    dpmf_i_json_open(w, "lower_bound", '{');
+    dpmf_i_json_double(w, "rms_loss", b->rms_loss);
+    dpmf_i_json_double(w, "max_loss", b->max_loss);
+    dpmf_i_json_text(w, "scope", b->scope);
     dpmf_i_json_close(w, '}');
 }
 
@@ -43,15 +57,17 @@ dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w,
     dpmf_i_json_close(w, '}');
     dpmf_i_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
     dpmf_i_json_text(w, "sampling", "none");
-    if (m->sigma > 0) dpmf_i_json_double(w, "sigma", m->sigma);
-    else dpmf_i_json_null(w, "sigma");
-    describe_sensitivity(&e->sensitivity, w);
+    if (m->sigma > 0)
+        dpmf_i_json_double(w, "sigma", m->sigma);
+    else
+        dpmf_i_json_null(w, "sigma");
+    describe_sensitivity(m, w);
     dpmf_i_json_bool(w, "weighted", m->weights != NULL);
     if (m->weights != NULL) dpmf_i_tensors_add(tensors, "weights", m->steps, 0, m->weights);
     dpmf_i_json_double(w, "rms_loss", e->rms_loss);
     dpmf_i_json_double(w, "max_loss", e->max_loss);
     dpmf_i_json_double(w, "total_squared_loss", e->total_squared_loss);
-    dpmf_i_json_null(w, "lower_bound");
+    describe_lower_bound(&e->lower_bound, w);
     dpmf_i_json_text(w, "made_by", m->made_by);
     dpmf_i_json_close(w, '}');
     return w->status;
@@ -65,8 +81,8 @@ static dpmf_status check_made_by(const char *text) {
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by: byte %zu is a control character, accepted: printable text",
-                               i);
+            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                               "made_by: byte %zu is a control character, accepted: printable text", i);
     return DPMF_OK;
 }
 
@@ -74,11 +90,14 @@ dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
     dpmf_i_writer text = {0};
     dpmf_i_tensors tensors = {0};
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated", m->sigma);
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
+                           m->sigma);
     TRY(check_made_by(m->made_by));
     dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
-    if (status == DPMF_OK) status = dpmf_i_safetensors_digest(text.text, &tensors, m->digest);
-    else if (status == DPMF_ERROR_UNSUPPORTED) status = DPMF_OK; /* a user's operator: usable, not savable */
+    if (status == DPMF_OK)
+        status = dpmf_i_safetensors_digest(text.text, &tensors, m->digest);
+    else if (status == DPMF_ERROR_UNSUPPORTED)
+        status = DPMF_OK; /* a user's operator: usable, not savable */
     dpmf_i_writer_free(&text);
     return status;
 }
@@ -95,10 +114,13 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->steps = strategy->steps;
     m->workload = dpmf_i_workload_retain(workload);
     m->strategy = dpmf_i_strategy_retain(strategy);
-    if (participation != NULL) m->participation = dpmf_i_participation_retain(participation);
-    else TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
+    if (participation != NULL)
+        m->participation = dpmf_i_participation_retain(participation);
+    else
+        TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
     TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
     m->adjacency = o.evaluate.adjacency;
+    m->bound = o.evaluate.sensitivity;
     m->sigma = o.sigma;
     if (o.evaluate.weights != NULL) {
         TRY_DONE(dpmf_i_alloc_doubles(m->steps, "the weights", &m->weights));
@@ -145,6 +167,10 @@ dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *m) {
 
 dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *m) {
     return m->adjacency;
+}
+
+dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *m) {
+    return m->bound;
 }
 
 double dpmf_mechanism_sigma(const dpmf_mechanism *m) {

@@ -15,7 +15,8 @@ struct dpmf_mechanism {
     double *weights; /* NULL: none */
     dpmf_evaluation evaluation;
     dpmf_adjacency adjacency;
-    double sigma; /* 0: not calibrated */
+    dpmf_sensitivity_bound bound; /* as asked for; the sensitivity's method says what came of it */
+    double sigma;                 /* 0: not calibrated */
     char *made_by;
     char digest[65]; /* empty for a strategy or workload that cannot be saved (a user's operator) */
 };

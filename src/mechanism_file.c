@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "bound.h"
 #include "participation.h"
 #include "sensitivity.h"
 #include "strategy.h"
@@ -65,7 +66,8 @@ dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **byt
     size_t total = 0, at = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(make_image(mechanism, &file));
-    for (int i = 0; i < file.part_count; i++) total += file.parts[i].size;
+    for (int i = 0; i < file.part_count; i++)
+        total += file.parts[i].size;
     TRY_DONE(dpmf_i_alloc((int64_t)total, 1, "the mechanism's bytes", (void **)&all));
     for (int i = 0; i < file.part_count; at += file.parts[i++].size)
         memcpy(all + at, file.parts[i].bytes, file.parts[i].size);
@@ -102,13 +104,15 @@ static dpmf_status positive(const cJSON *object, const char *key, double *out) {
     return DPMF_OK;
 }
 
-static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity *out) {
+static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *bound, dpmf_sensitivity *out) {
     const cJSON *object = NULL;
-    const char *kind = NULL, *of = NULL, *method = NULL;
+    const char *kind = NULL, *of = NULL, *asked = NULL, *method = NULL;
     TRY(dpmf_i_json_get_object(root, "sensitivity", "mechanism", &object));
     TRY(positive(object, "value", &out->value));
     TRY(dpmf_i_json_get_text(object, "kind", "sensitivity", &kind));
     TRY(dpmf_i_json_get_text(object, "of", "sensitivity", &of));
+    TRY(dpmf_i_json_get_text(object, "bound", "sensitivity", &asked));
+    TRY(dpmf_sensitivity_bound_parse(asked, bound));
     TRY(dpmf_i_json_get_text(object, "method", "sensitivity", &method));
     int found = find_name(kind, DPMF_ESTIMATE + 1, kind_name);
     if (found < 0) return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
@@ -117,6 +121,20 @@ static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity *out) {
     out->method = dpmf_i_sensitivity_method(method);
     if (out->method == NULL)
         return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the method of the sensitivity is not known");
+    return DPMF_OK;
+}
+
+static dpmf_status read_lower_bound(const cJSON *root, dpmf_lower_bound *out) {
+    const cJSON *object = NULL;
+    const char *scope = NULL;
+    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "lower_bound"))) return DPMF_OK;
+    TRY(dpmf_i_json_get_object(root, "lower_bound", "mechanism", &object));
+    TRY(positive(object, "rms_loss", &out->rms_loss));
+    TRY(positive(object, "max_loss", &out->max_loss));
+    TRY(dpmf_i_json_get_text(object, "scope", "lower_bound", &scope));
+    out->scope = dpmf_i_lower_bound_scope(scope);
+    if (out->scope == NULL)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the scope of the lower bound is not known");
     return DPMF_OK;
 }
 
@@ -135,10 +153,11 @@ static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
     TRY(dpmf_i_json_get_text(root, "adjacency", "mechanism", &adjacency));
     TRY(dpmf_adjacency_parse(adjacency, &m->adjacency));
     if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sigma"))) TRY(positive(root, "sigma", &m->sigma));
-    TRY(read_sensitivity(root, &m->evaluation.sensitivity));
+    TRY(read_sensitivity(root, &m->bound, &m->evaluation.sensitivity));
     TRY(positive(root, "rms_loss", &m->evaluation.rms_loss));
     TRY(positive(root, "max_loss", &m->evaluation.max_loss));
     TRY(positive(root, "total_squared_loss", &m->evaluation.total_squared_loss));
+    TRY(read_lower_bound(root, &m->evaluation.lower_bound));
     TRY(dpmf_i_json_get_text(root, "made_by", "mechanism", &made_by));
     return dpmf_i_copy_text(made_by, &m->made_by);
 }

@@ -2,6 +2,7 @@
 /* Mechanisms and their file: everything comes back, any change is noticed, every allocation may fail. */
 #include "check.h"
 #include "failing_allocator.h"
+#include "mechanism.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,11 +31,12 @@ static int fill_arrays(void **unused) {
     return 0;
 }
 
-enum { KINDS = 9 };
+enum { KINDS = 16 };
 
 /* One mechanism of each representation, with every optional part used by some. */
 static dpmf_mechanism *make(int kind) {
     static const char *const families[] = {"identity", "workload", "toeplitz", "bsr", "bisr"};
+    static const char *const more[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt", "tree-online", "fft"};
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL, *unit = NULL;
     dpmf_mechanism *m = NULL;
@@ -44,8 +46,10 @@ static dpmf_mechanism *make(int kind) {
     dpmf_strategy_options s = dpmf_strategy_options_defaults();
     o.made_by = "closed form: \"σ\" \\ test";
     s.bands = kind == 3 || kind == 4 ? BANDS : 0;
-    if (kind == 8) check_ok(dpmf_workload_create_dense(N, matrix, &a));
-    else if (kind % 2 == 0) check_ok(dpmf_workload_parse("momentum:0.9,cooldown:0.25:0.05", N, &a));
+    if (kind == 8)
+        check_ok(dpmf_workload_create_dense(N, matrix, &a));
+    else if (kind % 2 == 0)
+        check_ok(dpmf_workload_parse("momentum:0.9,cooldown:0.25:0.05", N, &a));
     else {
         w.nesterov = 1;
         w.momentum = 0.5;
@@ -53,11 +57,20 @@ static dpmf_mechanism *make(int kind) {
         w.learning_rate = rates;
         check_ok(dpmf_workload_create(N, &w, &a));
     }
-    if (kind < 5) check_ok(dpmf_strategy_create(families[kind], a, &s, &c));
-    else if (kind == 5) check_ok(dpmf_strategy_create_banded(N, BANDS, rows, &c));
-    else if (kind == 6) check_ok(dpmf_strategy_create_dense(N, matrix, &c));
-    else if (kind == 7) check_ok(dpmf_strategy_create_toeplitz(N, 6, coefficients, &c));
-    else check_ok(dpmf_strategy_create("workload", a, &s, &c));
+    if (kind < 5)
+        check_ok(dpmf_strategy_create(families[kind], a, &s, &c));
+    else if (kind == 5)
+        check_ok(dpmf_strategy_create_banded(N, BANDS, rows, &c));
+    else if (kind == 6)
+        check_ok(dpmf_strategy_create_dense(N, matrix, &c));
+    else if (kind == 7)
+        check_ok(dpmf_strategy_create_toeplitz(N, 6, coefficients, &c));
+    else if (kind == 8)
+        check_ok(dpmf_strategy_create("workload", a, &s, &c));
+    else {
+        s.stamps = kind % 2 == 0 ? 4 : 1;
+        check_ok(dpmf_strategy_create(more[kind - 9], a, &s, &c));
+    }
     if (kind % 3 == 1) {
         check_ok(dpmf_strategy_create_normalized(c, &unit));
         o.sigma = 0.1 + kind / 3.0;
@@ -67,6 +80,9 @@ static dpmf_mechanism *make(int kind) {
         o.evaluate.weights = weights;
         check_ok(dpmf_participation_parse("minsep:1,5", N, &p));
     }
+    if (kind == 12 || kind == 15) check_ok(dpmf_participation_parse("cyclic:3,8", N, &p));
+    if (kind == 15) o.evaluate.sensitivity = DPMF_BOUND_SPECTRAL;
+    if (kind == 5) o.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(dpmf_mechanism_create(a, p, unit == NULL ? c : unit, &o, &m));
     dpmf_workload_free(a);
     dpmf_strategy_free(c);
@@ -78,9 +94,11 @@ static dpmf_mechanism *make(int kind) {
 static void assert_same(const dpmf_mechanism *a, const dpmf_mechanism *b) {
     dpmf_evaluation ea = dpmf_mechanism_evaluation(a), eb = dpmf_mechanism_evaluation(b);
     const dpmf_strategy *sa = dpmf_mechanism_strategy(a), *sb = dpmf_mechanism_strategy(b);
-    double x[N], ya[N], yb[N], za[N], zb[N];
+    double x[3 * N], ya[N], yb[N], za[N], zb[N];
     uint64_t seed = 41;
-    for (int t = 0; t < N; t++) x[t] = check_random(&seed);
+    assert_in_range(dpmf_strategy_rows(sa), N, 3 * N);
+    for (int t = 0; t < 3 * N; t++)
+        x[t] = check_random(&seed);
     assert_string_equal(dpmf_mechanism_digest(a), dpmf_mechanism_digest(b));
     assert_string_equal(dpmf_strategy_family(sa), dpmf_strategy_family(sb));
     assert_int_equal(dpmf_strategy_is_normalized(sa), dpmf_strategy_is_normalized(sb));
@@ -93,6 +111,13 @@ static void assert_same(const dpmf_mechanism *a, const dpmf_mechanism *b) {
     assert_true(ea.rms_loss == eb.rms_loss && ea.max_loss == eb.max_loss);
     assert_true(ea.total_squared_loss == eb.total_squared_loss && ea.sensitivity.value == eb.sensitivity.value);
     assert_ptr_equal(ea.sensitivity.method, eb.sensitivity.method);
+    assert_int_equal(ea.sensitivity.kind, eb.sensitivity.kind);
+    assert_int_equal(dpmf_mechanism_sensitivity_bound(a), dpmf_mechanism_sensitivity_bound(b));
+    assert_true(ea.lower_bound.rms_loss == eb.lower_bound.rms_loss);
+    assert_true(ea.lower_bound.max_loss == eb.lower_bound.max_loss);
+    assert_ptr_equal(ea.lower_bound.scope, eb.lower_bound.scope);
+    assert_int_equal(dpmf_strategy_stamps(sa), dpmf_strategy_stamps(sb));
+    assert_int_equal(dpmf_strategy_rows(sa), dpmf_strategy_rows(sb));
     assert_int_equal(dpmf_mechanism_weights(a) == NULL, dpmf_mechanism_weights(b) == NULL);
     if (dpmf_mechanism_weights(a) != NULL)
         assert_memory_equal(dpmf_mechanism_weights(a), dpmf_mechanism_weights(b), sizeof weights);
@@ -139,6 +164,44 @@ static void test_round_trip(void **unused) {
     }
     unlink(path);
     assert_int_equal(rmdir(folder), 0); /* nothing else was left there */
+}
+
+static dpmf_status copied(const dpmf_mechanism *m, dpmf_mechanism **out) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    check_ok(dpmf_mechanism_encode(m, &bytes, &size));
+    dpmf_status status = dpmf_mechanism_decode(bytes, size, out);
+    dpmf_bytes_free(bytes);
+    return status;
+}
+
+/* Files with the right digest whose lower bound or sensitivity no version writes. */
+static void test_strange_bounds(void **unused) {
+    dpmf_mechanism *m = make(14), *other = NULL;
+    const dpmf_evaluation good = m->evaluation;
+    (void)unused;
+    assert_non_null(good.lower_bound.scope);
+    for (int i = 0; i < 7; i++) {
+        m->evaluation = good;
+        m->bound = i == 6 ? (dpmf_sensitivity_bound)7 : DPMF_BOUND_AUTO;
+        if (i == 0) m->evaluation.lower_bound.scope = "any mechanism: trust me";
+        if (i == 1) m->evaluation.lower_bound.scope = "";
+        if (i == 2) m->evaluation.lower_bound.rms_loss = 0;
+        if (i == 3) m->evaluation.lower_bound.max_loss = -1;
+        if (i == 4) m->evaluation.sensitivity.method = "trust me";
+        if (i == 5) m->evaluation.sensitivity.kind = (dpmf_kind)9;
+        check_ok(dpmf_i_mechanism_finish(m));
+        check_fails(DPMF_ERROR_FORMAT, copied(m, &other));
+        assert_null(other);
+    }
+    m->evaluation = good;
+    m->bound = DPMF_BOUND_AUTO;
+    m->evaluation.lower_bound = (dpmf_lower_bound){0}; /* none: that is fine */
+    check_ok(dpmf_i_mechanism_finish(m));
+    check_ok(copied(m, &other));
+    assert_null(dpmf_mechanism_evaluation(other).lower_bound.scope);
+    dpmf_mechanism_free(other);
+    dpmf_mechanism_free(m);
 }
 
 /* Every byte, changed in three ways; every shorter file; one longer. */
@@ -195,7 +258,8 @@ static void test_digest(void **unused) {
     for (int i = 1; i < 5; i++)
         for (int j = i + 1; j < 5; j++)
             assert_string_not_equal(dpmf_mechanism_digest(m[i]), dpmf_mechanism_digest(m[j]));
-    for (int i = 0; i < 5; i++) dpmf_mechanism_free(m[i]);
+    for (int i = 0; i < 5; i++)
+        dpmf_mechanism_free(m[i]);
     dpmf_strategy_free(c);
     dpmf_strategy_free(d);
     dpmf_workload_free(a);
@@ -222,7 +286,8 @@ static void test_threads(void **unused) {
         assert_memory_equal(bytes[i], bytes[0], size[0]);
         dpmf_mechanism_free(m);
     }
-    for (int i = 0; i < 3; i++) dpmf_bytes_free(bytes[i]);
+    for (int i = 0; i < 3; i++)
+        dpmf_bytes_free(bytes[i]);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);
 }
@@ -239,9 +304,12 @@ static dpmf_status cycle(int kind, const char *path) {
     s.bands = BANDS;
     dpmf_status status = dpmf_workload_parse("momentum:0.5,decay:0.1,cooldown:0.5:0.1", N, &a);
     if (status == DPMF_OK) {
-        if (kind == 0) status = dpmf_strategy_create("bsr", a, &s, &c);
-        else if (kind == 1) status = dpmf_strategy_create_dense(N, matrix, &c);
-        else status = dpmf_strategy_create("workload", a, NULL, &c);
+        if (kind == 0)
+            status = dpmf_strategy_create("bsr", a, &s, &c);
+        else if (kind == 1)
+            status = dpmf_strategy_create_dense(N, matrix, &c);
+        else
+            status = dpmf_strategy_create("workload", a, NULL, &c);
     }
     if (status == DPMF_OK) status = dpmf_strategy_create_normalized(c, &unit);
     if (status == DPMF_OK) status = dpmf_mechanism_create(a, NULL, unit, &o, &m);
@@ -260,7 +328,8 @@ static void test_every_allocation_may_fail(void **unused) {
     (void)unused;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/m.dpmf", folder);
-    for (int kind = 0; kind < 3; kind++) FAIL_EACH(cycle(kind, path));
+    for (int kind = 0; kind < 3; kind++)
+        FAIL_EACH(cycle(kind, path));
     unlink(path);
     assert_int_equal(rmdir(folder), 0);
 }
@@ -317,9 +386,13 @@ static void test_refusals(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_change_is_noticed),
-        cmocka_unit_test(test_digest),     cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_strange_bounds),
+        cmocka_unit_test(test_any_change_is_noticed),
+        cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, fill_arrays, NULL);
 }

@@ -290,6 +290,53 @@ done:
     return status;
 }
 
+/* The transpose, upper with as many bands, has row t of L as column t; rotations chase it to two bands. */
+static void bidiagonalize(int64_t n, int64_t bands, const double *rows, double *band, double *diagonal, double *beside,
+                          double *work) {
+    if (bands <= 2) {
+        for (int64_t t = 0; t < n; t++) {
+            diagonal[t] = rows[t * bands];
+            if (t > 0) beside[t - 1] = bands == 2 ? rows[t * bands + 1] : 0;
+        }
+        return;
+    }
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t j = 0; j < bands; j++)
+            band[t * bands + bands - 1 - j] = j <= t ? rows[t * bands + j] : 0;
+    double none = 0;
+    const lapack_int order = (lapack_int)n, above = (lapack_int)(bands - 1);
+    const lapack_int info = LAPACKE_dgbbrd_work(LAPACK_COL_MAJOR, 'N', order, order, 0, 0, above, band, above + 1,
+                                                diagonal, beside, &none, 1, &none, 1, &none, 1, work);
+    assert(info == 0);
+    (void)info;
+}
+
+dpmf_status dpmf_i_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values) {
+    if (n == 0) return DPMF_OK;
+    assert(bands >= 1 && bands <= n);
+    TRY(check_size(n, INT_MAX / 4, "the singular values"));
+    TRY(check_finite(n * bands, rows, "a banded matrix whose singular values are wanted"));
+    const lapack_int order = (lapack_int)n;
+    double *work = NULL, *band = NULL, none = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(6 * n, "the work space of a factorization", &work)); /* two diagonals, 4n to work */
+    if (bands > 2) TRY_DONE(dpmf_i_alloc_doubles(n * bands, "a copy of a banded matrix", &band));
+    double *diagonal = work, *beside = work + n;
+    bidiagonalize(n, bands, rows, band, diagonal, beside, work + 2 * n);
+    const lapack_int info = LAPACKE_dbdsqr_work(LAPACK_COL_MAJOR, 'U', order, 0, 0, 0, diagonal, beside, &none, 1,
+                                                &none, 1, &none, 1, work + 2 * n);
+    if (info != 0) {
+        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the singular values of a banded %d x %d matrix did not converge",
+                             order, order);
+        goto done;
+    }
+    memcpy(values, diagonal, (size_t)n * sizeof *values);
+done:
+    dpmf_i_free(band);
+    dpmf_i_free(work);
+    return status;
+}
+
 /* a^T = Q^T L^T is a QR factorization, whose R = L^T lies, column-major, where L lies row-major, rows n apart. */
 dpmf_status dpmf_i_lq(int64_t m, int64_t n, double *a, double *lower) {
     assert(m <= n);

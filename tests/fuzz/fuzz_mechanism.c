@@ -16,7 +16,7 @@
 
 uint64_t fuzz_accepted;
 
-/* A mechanism that was accepted can be used: one column of C and of C^-1, where that is little work. */
+/* A mechanism that was accepted can be used: one column of C and of W, where that is little work. */
 static void use(const dpmf_mechanism *mechanism) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(mechanism);
     const int64_t n = dpmf_strategy_steps(strategy);
@@ -24,10 +24,12 @@ static void use(const dpmf_mechanism *mechanism) {
     REQUIRE(strlen(dpmf_mechanism_digest(mechanism)) == 64);
     REQUIRE(dpmf_mechanism_sigma(mechanism) >= 0);
     if (n > 1000) return;
-    double *x = calloc(2 * (size_t)n, sizeof *x);
+    const int64_t rows = dpmf_strategy_rows(strategy);
+    REQUIRE(rows >= n);
+    double *x = calloc(2 * (size_t)rows, sizeof *x), *y = x + rows;
     REQUIRE(x != NULL);
     x[0] = 1;
-    dpmf_status applied = dpmf_strategy_apply(strategy, x, x + n), solved = dpmf_strategy_solve(strategy, x, x + n);
+    dpmf_status applied = dpmf_strategy_apply(strategy, x, y), solved = dpmf_strategy_solve(strategy, x, y);
     REQUIRE(applied == DPMF_OK || applied == DPMF_ERROR_NUMERICAL || applied == DPMF_ERROR_MEMORY);
     REQUIRE(solved == DPMF_OK || solved == DPMF_ERROR_NUMERICAL || solved == DPMF_ERROR_MEMORY);
     free(x);

@@ -111,7 +111,32 @@ static void make_named(void) {
     save_named("bisr", "nesterov:0.5", "shuffled:1,12", "bisr", 3, 0, 0);
     save_named("normalized", "decay:0.1", "single", "bsr", 4, 0, 1);
     save_named("normalized_toeplitz", "prefix", "single", "toeplitz", 0, 0, 1);
+    save_named("tree", "prefix", "single", "tree", 0, 0, 0);
+    save_named("tree_online", "prefix", "full", "tree-online", 0, 0, 0);
+    save_named("tree_full", "decay:0.1", "single", "tree-full", 0, 0, 1);
+    save_named("fft", "prefix", "single", "fft", 0, 0, 0);
+    save_named("fft_opt", "momentum:0.9", "single", "fft-opt", 0, 0, 0);
     save_named("cooldown", "momentum:0.5,cooldown:0.5:0.1", "single", "identity", 0, 0, 0);
+}
+
+/* Repeated strategies, several participations, a bound by name. */
+static void make_stamped(void) {
+    static const char *const families[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt", "bsr"};
+    for (int i = 0; i < 6; i++) {
+        dpmf_strategy_options options = dpmf_strategy_options_defaults();
+        dpmf_mechanism_options saved = dpmf_mechanism_options_defaults();
+        dpmf_strategy *strategy = NULL;
+        dpmf_workload *workload = workload_of(i % 2 == 0 ? "prefix" : "momentum:0.5");
+        char name[40];
+        options.stamps = 3;
+        options.bands = i == 5 ? 2 : 0;
+        options.column_normalize = i == 2;
+        saved.evaluate.sensitivity = i == 3 ? DPMF_BOUND_SPECTRAL : DPMF_BOUND_AUTO;
+        saved.evaluate.lower_bound = i == 1 ? DPMF_LOWER_BOUND_NONE : DPMF_LOWER_BOUND_AUTO;
+        check(dpmf_strategy_create(families[i], workload, &options, &strategy), families[i]);
+        snprintf(name, sizeof name, "stamped_%s", families[i]);
+        save(name, workload, i == 4 ? "minsep:2,5" : "cyclic:3,4", strategy, &saved);
+    }
 }
 
 /* Strategies and workloads that come with arrays. */
@@ -177,6 +202,7 @@ int main(int argc, char **argv) {
     }
     make_arrays();
     make_named();
+    make_stamped();
     make_given();
     make_weighted();
     return 0;
