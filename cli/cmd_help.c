@@ -104,6 +104,7 @@ static const struct {
     {"0", "done"},
     {"1", "could not do it; one line on standard error says why"},
     {"2", "bad usage; one line on standard error names the option, the value and what is accepted"},
+    {"3", "done, and the answer is negative; it is on standard output in full"},
     {"130", "cancelled by a signal"},
 };
 enum { EXIT_CODE_COUNT = sizeof exit_codes / sizeof *exit_codes };

@@ -20,8 +20,10 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m) {
         json_null(t, "sigma");
     json_sensitivity(t, held.sensitivity);
     json_losses(t, &held);
+    json_lower_bound(t, held.lower_bound);
     json_text(t, "digest", dpmf_mechanism_digest(m));
     json_text(t, "made_by", dpmf_mechanism_made_by(m));
+    json_integer(t, "stamps", dpmf_strategy_stamps(strategy));
     json_bool(t, "weighted", dpmf_mechanism_weights(m) != NULL);
     json_end(t);
 }
@@ -32,6 +34,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m) {
     table_text(t, "family", dpmf_strategy_family(strategy));
     table_text(t, "made by", dpmf_mechanism_made_by(m));
     table_integer(t, "steps", dpmf_strategy_steps(strategy));
+    table_integer(t, "stamps", dpmf_strategy_stamps(strategy));
     table_integer(t, "bands", dpmf_strategy_bands(strategy));
     table_integer(t, "buffers", dpmf_strategy_buffers(strategy));
     table_text(t, "columns", dpmf_strategy_is_normalized(strategy) ? "normalized" : "as they are");
@@ -45,6 +48,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m) {
         table_text(t, "sigma", "not calibrated");
     table_sensitivity(t, held.sensitivity);
     table_losses(t, &held);
+    table_lower_bound(t, held.lower_bound);
     table_text(t, "digest", dpmf_mechanism_digest(m));
 }
 

@@ -19,11 +19,11 @@ static const family families[] = {
     {.name = "blt", .parameter = "parameters"},
     {.name = "tvblt", .parameter = "parameters"},
     {.name = "lowrank", .parameter = "parameters"},
-    {.name = "tree", .closed_form = true},
-    {.name = "tree-online", .closed_form = true},
-    {.name = "tree-full", .closed_form = true},
-    {.name = "fft", .closed_form = true},
-    {.name = "fft-opt", .closed_form = true},
+    {.name = "tree", .available = true, .closed_form = true},
+    {.name = "tree-online", .available = true, .closed_form = true},
+    {.name = "tree-full", .available = true, .closed_form = true},
+    {.name = "fft", .available = true, .closed_form = true},
+    {.name = "fft-opt", .available = true, .closed_form = true},
 };
 
 const family *find_family(const char *name) {
@@ -33,7 +33,7 @@ const family *find_family(const char *name) {
 }
 
 static int refuse_name(const char *name) {
-    char accepted[200] = "", shown[SHOWN];
+    char accepted[300] = "", shown[SHOWN];
     for (size_t i = 0; i < sizeof families / sizeof *families; ++i) {
         size_t used = strlen(accepted);
         if (families[i].available)
@@ -58,42 +58,73 @@ int check_family(const char *name, const arguments *given) {
     return 0;
 }
 
-static int make_closed_form(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
-                            bool normalize, dpmf_strategy **out) {
+const char *decoded_family(const char *name, const arguments *given) {
+    static const char *const pairs[][2] = {{"tree-online", "tree-full"}, {"fft", "fft-opt"}};
+    for (size_t i = 0; option_given(given, OPTION_DECODER) && i < sizeof pairs / sizeof *pairs; ++i)
+        if (strcmp(name, pairs[i][0]) == 0 || strcmp(name, pairs[i][1]) == 0)
+            return pairs[i][option_is(given, OPTION_DECODER, "optimal")];
+    return name;
+}
+
+/* Bands and stamps as given, or else as in `shape`, which is changed to them. */
+static int check_shape(const arguments *given, const family *kind, int64_t steps, strategy_shape *shape) {
+    if (option_given(given, OPTION_STAMPS)) shape->stamps = given->count[OPTION_STAMPS];
+    if (shape->stamps > steps || steps % shape->stamps != 0)
+        return fail(EXIT_USAGE, "--stamps %lld: a divisor of %lld (the steps) is accepted", (long long)shape->stamps,
+                    (long long)steps);
+    if (option_given(given, OPTION_BANDS)) shape->bands = given->count[OPTION_BANDS];
+    int64_t block = steps / shape->stamps;
+    const char *of = shape->stamps > 1 ? "the steps of a stamp" : "the steps";
+    if (!kind->bands || option_given(given, OPTION_PARAMETERS)) return 0;
+    if (shape->bands == 0)
+        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %lld (%s)", kind->name, (long long)block, of);
+    if (shape->bands > block)
+        return fail(EXIT_USAGE, "--bands %lld: a whole number from 1 to %lld (%s) is accepted", (long long)shape->bands,
+                    (long long)block, of);
+    return 0;
+}
+
+static int make_closed_form(const arguments *given, const family *kind, const dpmf_workload *workload,
+                            const strategy_shape *shape, dpmf_strategy **out) {
     dpmf_strategy_options made = dpmf_strategy_options_defaults();
-    int64_t steps = dpmf_workload_steps(workload);
-    if (option_given(given, OPTION_BANDS)) bands = given->count[OPTION_BANDS];
-    if (kind->bands && bands == 0)
-        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %lld (the steps)", kind->name,
-                    (long long)steps);
-    if (kind->bands && bands > steps)
-        return fail(EXIT_USAGE, "--bands %lld: a whole number from 1 to %lld (the steps) is accepted", (long long)bands,
-                    (long long)steps);
-    if (kind->bands) made.bands = bands;
+    if (kind->bands) made.bands = shape->bands;
     if (kind->nu) made.nu = given->number[OPTION_NU];
-    made.column_normalize = normalize;
+    made.stamps = shape->stamps;
+    if (option_given(given, OPTION_DECODER))
+        made.decoder = option_is(given, OPTION_DECODER, "optimal") ? DPMF_DECODER_OPTIMAL : DPMF_DECODER_RESTART;
+    made.column_normalize = shape->normalize;
     dpmf_status status = dpmf_strategy_create(kind->name, workload, &made, out);
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
-                  bool normalize, dpmf_strategy **out) {
+/* The strategy of one stamp, repeated, and its columns divided by their norms; takes over `block`. */
+static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strategy **out) {
+    dpmf_strategy *whole = NULL;
+    dpmf_status status = dpmf_strategy_create_stamped(block, shape->stamps, &whole);
+    dpmf_strategy_free(block);
+    if (status == DPMF_OK && shape->normalize) {
+        status = dpmf_strategy_create_normalized(whole, out);
+        dpmf_strategy_free(whole);
+    } else if (status == DPMF_OK) {
+        *out = whole;
+    }
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, strategy_shape shape,
+                  dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
-    if (path == NULL) return make_closed_form(given, kind, workload, bands, normalize, out);
-    dpmf_strategy *plain = NULL;
-    int64_t found = 0;
-    int code = read_strategy(path, kind, dpmf_workload_steps(workload), &found, &plain);
+    int64_t steps = dpmf_workload_steps(workload), found = 0;
+    dpmf_strategy *block = NULL;
+    int code = check_shape(given, kind, steps, &shape);
+    if (code != 0) return code;
+    if (path == NULL) return make_closed_form(given, kind, workload, &shape, out);
+    code = read_strategy(path, kind, steps / shape.stamps, &found, &block);
     if (code != 0) return code;
     if (option_given(given, OPTION_BANDS) && given->count[OPTION_BANDS] != found) {
-        code = fail(EXIT_USAGE, "--bands %lld: the parameters have %lld", (long long)given->count[OPTION_BANDS],
+        dpmf_strategy_free(block);
+        return fail(EXIT_USAGE, "--bands %lld: the parameters have %lld", (long long)given->count[OPTION_BANDS],
                     (long long)found);
-    } else if (normalize) {
-        dpmf_status status = dpmf_strategy_create_normalized(plain, out);
-        if (status != DPMF_OK) code = fail_status(status, NULL);
-    } else {
-        *out = plain;
-        return 0;
     }
-    dpmf_strategy_free(plain);
-    return code;
+    return repeat(block, &shape, out);
 }

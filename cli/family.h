@@ -20,11 +20,22 @@ const family *find_family(const char *name);
 /* 0 if the family exists, can be had and takes the options given; else the exit code after a message. */
 int check_family(const char *name, const arguments *given);
 
+/* The family that --decoder, where it is given, makes of this one: tree-online with the optimal decoder is tree-full.
+ */
+const char *decoded_family(const char *name, const arguments *given);
+
+/* What a strategy is made with where the options do not say. */
+typedef struct strategy_shape {
+    int64_t bands; /* 0: not known */
+    int64_t stamps;
+    bool normalize;
+} strategy_shape;
+
 /*
  * The strategy that the options describe, for a family that check_family accepts. `workload` is what a closed form is
- * made from; `bands` is used where --bands is not given (0: not known).
+ * made from.
  */
-int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
-                  bool normalize, dpmf_strategy **out);
+int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, strategy_shape shape,
+                  dpmf_strategy **out);
 
 #endif

@@ -14,8 +14,8 @@ const verb_row verbs[VERB_TOTAL] = {
             .description =
                 "Evaluates a mechanism named by its options, or held by a mechanism FILE, on a workload under a "
                 "participation. Every loss includes the sensitivity; every figure says whether it is exact or a bound. "
-                "With a FILE the workload, participation, adjacency, weights and strategy come from it, and an option "
-                "that contradicts it is refused.",
+                "With a FILE the workload, participation, adjacency, weights, strategy and kind of sensitivity come "
+                "from it, and an option that contradicts it is refused.",
             .run = cmd_evaluate,
         },
     [VERB_INSPECT] =
@@ -30,6 +30,20 @@ const verb_row verbs[VERB_TOTAL] = {
                 "again but the digest, which must match.",
             .run = cmd_inspect,
         },
+    [VERB_REPRODUCE] =
+        {
+            .name = "reproduce",
+            .usage = "reproduce NAME|all [OPTION]...",
+            .operand = "NAME",
+            .operands_needed = 1,
+            .summary = "the tables of published papers, ours beside theirs",
+            .description =
+                "Computes the figures of a published table again and compares them with the printed ones: they agree "
+                "within half a unit of the last printed digit. Exit code 3 says that one does not. Figures that are "
+                "shown without being compared say why. NAME is all or one of denisov-2022-table-2, "
+                "choquette-choo-2023-table-1, pillutla-2025-table-2.2, pillutla-2025-table-2.3.",
+            .run = cmd_reproduce,
+        },
     [VERB_HELP] =
         {
             .name = "help",
@@ -43,6 +57,7 @@ const verb_row verbs[VERB_TOTAL] = {
 
 #define EVALUATE (1u << VERB_EVALUATE)
 #define INSPECT (1u << VERB_INSPECT)
+#define REPRODUCE (1u << VERB_REPRODUCE)
 #define HELP (1u << VERB_HELP)
 
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
@@ -96,12 +111,15 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_FAMILY] = {.name = "family",
                        .kind = KIND_TEXT,
                        .argument = "NAME",
-                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr",
+                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr|tree|tree-online|"
+                                 "tree-full|fft|fft-opt",
                        .verbs = EVALUATE,
                        .help = "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
                                "the square root of the workload, or given coefficients; banded Toeplitz; the first "
-                               "diagonals of the square root; those of its inverse. dense, banded and banded-toeplitz "
-                               "need --parameters"},
+                               "diagonals of the square root; those of its inverse; binary trees that sum complete "
+                               "nodes, that refine each node from below (Honaker), with the best decoder; the FFT "
+                               "mechanism, and its best decoder. dense, banded and banded-toeplitz need "
+                               "--parameters"},
     [OPTION_BANDS] = {.name = "bands",
                       .kind = KIND_COUNT,
                       .argument = "B",
@@ -118,10 +136,32 @@ const option_row options[OPTION_TOTAL] = {
                    .preset = "0",
                    .verbs = EVALUATE,
                    .help = "damping of the Toeplitz square root: coefficient t is multiplied by (1-X)^t"},
+    [OPTION_STAMPS] = {.name = "stamps",
+                       .kind = KIND_COUNT,
+                       .argument = "S",
+                       .count_low = 1,
+                       .count_high = MOST_STEPS,
+                       .preset = "1",
+                       .verbs = EVALUATE,
+                       .help = "repeat the strategy of N/S steps S times, each time started anew. S divides N; --bands "
+                               "and --parameters then describe N/S steps"},
+    [OPTION_DECODER] = {.name = "decoder",
+                        .kind = KIND_CHOICE,
+                        .argument = "NAME",
+                        .values = "restart|optimal",
+                        .verbs = EVALUATE,
+                        .help = "how running sums are read off a tree or the FFT mechanism: the family's own way, "
+                                "started anew in every stamp, or with the least error. Without it restart for "
+                                "tree-online and fft, optimal for the rest; square strategies have only one decoder"},
     [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
                                  .kind = KIND_FLAG,
                                  .verbs = EVALUATE,
                                  .help = "divide each column of the strategy by its norm"},
+    [OPTION_TRIANGULAR] = {.name = "triangular",
+                           .kind = KIND_FLAG,
+                           .verbs = EVALUATE,
+                           .help = "evaluate the lower-triangular form of the strategy, a dense one with the same "
+                                   "errors, instead"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
@@ -156,16 +196,16 @@ const option_row options[OPTION_TOTAL] = {
                             .preset = "auto",
                             .verbs = EVALUATE,
                             .help = "how the sensitivity is found. auto: exact where a theorem gives it, else the "
-                                    "smallest valid upper bound. The others force one bound, which single "
-                                    "participation does not need"},
+                                    "smallest valid upper bound. The others force one bound: by the largest "
+                                    "eigenvalue, by absolute values, by the maximum over signs (K up to 20)"},
     [OPTION_BOUND] = {.name = "bound",
                       .kind = KIND_CHOICE,
                       .argument = "WHEN",
                       .values = "auto|none|force",
                       .preset = "auto",
                       .verbs = EVALUATE,
-                      .help = "the proven lower bound on the loss of any mechanism: where one is known and cheap; "
-                              "never; or fail without it"},
+                      .help = "the proven lower bound on the losses of any mechanism: where one is known, up to 2M "
+                              "steps; never; or at any size, and fail where none is known"},
     [OPTION_PER_STEP] = {.name = "per-step",
                          .kind = KIND_FLAG,
                          .verbs = EVALUATE,
@@ -175,11 +215,11 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = EVALUATE,
+                        .verbs = EVALUATE | REPRODUCE,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | INSPECT,
+                     .verbs = EVALUATE | INSPECT | REPRODUCE,
                      .help = "print one JSON object instead of a table"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
@@ -187,6 +227,20 @@ const option_row options[OPTION_TOTAL] = {
                     .argument = "FILE",
                     .verbs = EVALUATE,
                     .help = "save the mechanism, without sigma"},
+    [OPTION_MARKDOWN] = {.name = "markdown",
+                         .kind = KIND_FLAG,
+                         .verbs = REPRODUCE,
+                         .help = "print Markdown instead of tables for a terminal"},
+    [OPTION_PERTURB] = {.name = "perturb",
+                        .kind = KIND_NUMBER,
+                        .argument = "X",
+                        .number_low = 0.0,
+                        .number_high = 1.0,
+                        .preset = "0",
+                        .verbs = REPRODUCE,
+                        .help = "self-test: make a mistake on purpose and see the comparison fail. Where sensitivities "
+                                "are computed, one row of every strategy (the coefficient c_0 of a Toeplitz one) is "
+                                "multiplied by 1+X"},
     [OPTION_MAN] = {.name = "man", .kind = KIND_FLAG, .verbs = HELP, .help = "print the manual page (roff)"},
     [OPTION_COMPLETION] = {.name = "completion",
                            .kind = KIND_CHOICE,
@@ -197,7 +251,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | INSPECT | HELP,
+                     .verbs = EVALUATE | INSPECT | REPRODUCE | HELP,
                      .help = "explain the verb and its options"},
 };
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum verb_id { VERB_EVALUATE, VERB_INSPECT, VERB_HELP, VERB_TOTAL } verb_id;
+typedef enum verb_id { VERB_EVALUATE, VERB_INSPECT, VERB_REPRODUCE, VERB_HELP, VERB_TOTAL } verb_id;
 
 typedef enum option_id {
     OPTION_STEPS,
@@ -20,7 +20,10 @@ typedef enum option_id {
     OPTION_FAMILY,
     OPTION_BANDS,
     OPTION_NU,
+    OPTION_STAMPS,
+    OPTION_DECODER,
     OPTION_COLUMN_NORMALIZE,
+    OPTION_TRIANGULAR,
     OPTION_PARAMETERS,
     OPTION_LOSS,
     OPTION_WEIGHTS,
@@ -31,6 +34,8 @@ typedef enum option_id {
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_OUT,
+    OPTION_MARKDOWN,
+    OPTION_PERTURB,
     OPTION_MAN,
     OPTION_COMPLETION,
     OPTION_HELP,

@@ -212,6 +212,7 @@ void json_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     json_double(t, "value", value.value);
     json_text(t, "kind", dpmf_kind_name(value.kind));
     json_text(t, "of", value.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    json_text(t, "method", value.method);
     json_close(t, '}');
 }
 
@@ -219,6 +220,18 @@ void json_losses(text_buffer *t, const dpmf_evaluation *value) {
     json_double(t, "rms_loss", value->rms_loss);
     json_double(t, "max_loss", value->max_loss);
     json_double(t, "total_squared_loss", value->total_squared_loss);
+}
+
+void json_lower_bound(text_buffer *t, dpmf_lower_bound value) {
+    if (value.scope == NULL) {
+        json_null(t, "lower_bound");
+        return;
+    }
+    json_open(t, "lower_bound", '{');
+    json_double(t, "rms_loss", value.rms_loss);
+    json_double(t, "max_loss", value.max_loss);
+    json_text(t, "scope", value.scope);
+    json_close(t, '}');
 }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
@@ -254,4 +267,13 @@ void table_losses(text_buffer *t, const dpmf_evaluation *value) {
     table_double(t, "RMS loss", value->rms_loss, kind);
     table_double(t, "max loss", value->max_loss, kind);
     table_double(t, "total squared loss", value->total_squared_loss, kind);
+}
+
+void table_lower_bound(text_buffer *t, dpmf_lower_bound value) {
+    if (value.scope == NULL) {
+        table_text(t, "lower bound", "none known, or not asked for");
+        return;
+    }
+    table_double(t, "RMS lower bound", value.rms_loss, value.scope);
+    table_double(t, "max lower bound", value.max_loss, value.scope);
 }

@@ -61,6 +61,7 @@ void json_bool(text_buffer *t, const char *key, bool value);
 void json_null(text_buffer *t, const char *key);
 void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "sensitivity" */
 void json_losses(text_buffer *t, const dpmf_evaluation *value); /* the three losses */
+void json_lower_bound(text_buffer *t, dpmf_lower_bound value);  /* the member "lower_bound" */
 
 /* Tables for people: a name, a value, and how sure the value is (NULL: nothing to say). */
 void table_text(text_buffer *t, const char *name, const char *value);
@@ -68,5 +69,6 @@ void table_integer(text_buffer *t, const char *name, int64_t value);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
 void table_losses(text_buffer *t, const dpmf_evaluation *value);
+void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
 
 #endif

@@ -232,10 +232,12 @@ static int pad(numbers *n, int64_t steps) {
     return 0;
 }
 
-static int make(const numbers *n, int64_t steps, dpmf_strategy **out) {
+static int make(const numbers *n, const family *kind, int64_t steps, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
-    if (strcmp(n->key, "coefficients") == 0)
+    if (strcmp(kind->name, "banded-toeplitz") == 0)
+        status = dpmf_strategy_create_banded_toeplitz(steps, n->count, n->values, out);
+    else if (strcmp(n->key, "coefficients") == 0)
         status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
     else if (strcmp(n->key, "inverse_coefficients") == 0)
         status = dpmf_strategy_create_inverse_toeplitz(steps, n->count, n->values, out);
@@ -262,7 +264,7 @@ int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *
     free(bytes);
     if (code == 0) code = check_shape(&n, steps);
     if (code == 0 && strcmp(kind->name, "toeplitz") == 0) code = pad(&n, steps);
-    if (code == 0) code = make(&n, steps, out);
+    if (code == 0) code = make(&n, kind, steps, out);
     if (code == 0) *bands = n.count;
     free(n.values);
     return code;

@@ -7,8 +7,9 @@
 #include "family.h"
 
 /*
- * Reads a strategy of the family; *bands is the number of diagonals that the file gives. 0, or the exit code after a
- * message: 1 if the file is bad in itself or has the wrong lengths, 2 if it holds another family's numbers.
+ * Reads a strategy of the family for `steps` steps; *bands is the number of diagonals that the file gives. 0, or the
+ * exit code after a message: 1 if the file is bad in itself or has the wrong lengths, 2 if it holds another family's
+ * numbers.
  */
 int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out);
 

@@ -82,6 +82,14 @@ static dpmf_adjacency adjacency_of(const arguments *given) {
     return adjacency;
 }
 
+static dpmf_sensitivity_bound sensitivity_of(const arguments *given) {
+    dpmf_sensitivity_bound bound = DPMF_BOUND_AUTO;
+    dpmf_status status = dpmf_sensitivity_bound_parse(option_text(given, OPTION_SENSITIVITY), &bound);
+    assert(status == DPMF_OK); /* as above */
+    (void)status;
+    return bound;
+}
+
 /* The participation that a strategy would be optimised for must be possible; nothing here depends on it otherwise. */
 static int check_optimize_participation(const arguments *given, int64_t steps) {
     dpmf_participation *participation = NULL;
@@ -91,13 +99,26 @@ static int check_optimize_participation(const arguments *given, int64_t steps) {
 }
 
 /* A strategy made from --optimize-workload, or else from `workload`. */
-static int make_strategy_for(const arguments *given, const family *kind, const dpmf_workload *workload, int64_t bands,
-                             bool normalize, dpmf_strategy **out) {
+static int make_strategy_for(const arguments *given, const family *kind, const dpmf_workload *workload,
+                             strategy_shape shape, dpmf_strategy **out) {
     dpmf_workload *source = NULL;
     int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_steps(workload), &source);
-    if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, bands, normalize, out);
+    if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, shape, out);
     dpmf_workload_free(source);
     return code;
+}
+
+/* Puts the lower-triangular form in the place of the strategy. */
+static int make_triangular(const arguments *given, problem *p) {
+    dpmf_strategy *triangular = NULL;
+    if (!option_given(given, OPTION_TRIANGULAR)) return 0;
+    dpmf_status status = dpmf_strategy_create_triangular(p->strategy, &triangular);
+    if (status != DPMF_OK) return fail_status(status, "--triangular");
+    snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s", dpmf_strategy_family(p->strategy));
+    p->made_by = p->own_made_by;
+    dpmf_strategy_free(p->own_strategy);
+    p->strategy = p->own_strategy = triangular;
+    return 0;
 }
 
 /* ---- from options ---------------------------------------------------------------------------------------------- */
@@ -114,16 +135,18 @@ int problem_from_options(const arguments *given, problem *out) {
     if (code == 0) code = check_optimize_participation(given, steps);
     if (code == 0) code = make_weights(given, steps, &out->own_weights);
     if (code == 0)
-        code = make_strategy_for(given, find_family(name), out->own_workload, 0,
-                                 option_given(given, OPTION_COLUMN_NORMALIZE), &out->own_strategy);
+        code =
+            make_strategy_for(given, find_family(name), out->own_workload,
+                              (strategy_shape){0, 1, option_given(given, OPTION_COLUMN_NORMALIZE)}, &out->own_strategy);
     if (code != 0) return code;
     out->workload = out->own_workload;
     out->participation = out->own_participation;
     out->strategy = out->own_strategy;
     out->weights = out->own_weights.values;
     out->adjacency = adjacency_of(given);
+    out->sensitivity = sensitivity_of(given);
     out->made_by = option_given(given, OPTION_PARAMETERS) ? "given parameters" : "closed form";
-    return 0;
+    return make_triangular(given, out);
 }
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
@@ -150,17 +173,18 @@ static dpmf_status apply_strategy(const void *operator_, const double *x, double
     return dpmf_strategy_apply(operator_, x, y);
 }
 
-static int compare(apply_function apply, const void *a, const void *b, int64_t steps, bool *same) {
-    double *x = allocate(steps, 3 * sizeof *x);
+/* From `steps` numbers to `rows`. */
+static int compare(apply_function apply, const void *a, const void *b, int64_t steps, int64_t rows, bool *same) {
+    double *x = allocate(steps + 2 * rows, sizeof *x);
     if (x == NULL) return fail_memory();
-    double *y = x + steps, *z = y + steps, largest = 0.0, difference = 0.0;
+    double *y = x + steps, *z = y + rows, largest = 0.0, difference = 0.0;
     for (int64_t t = 0; t < steps; ++t) {
         double turn = 0.6180339887498949 * (double)(t + 1); /* the golden ratio: fractional parts that never repeat */
         x[t] = 0.5 + (turn - floor(turn));
     }
     dpmf_status status = apply(a, x, y);
     if (status == DPMF_OK) status = apply(b, x, z);
-    for (int64_t t = 0; status == DPMF_OK && t < steps; ++t) {
+    for (int64_t t = 0; status == DPMF_OK && t < rows; ++t) {
         largest = fmax(largest, fmax(fabs(y[t]), fabs(z[t])));
         difference = fmax(difference, fabs(y[t] - z[t]));
     }
@@ -175,7 +199,7 @@ static int check_workload(const arguments *given, const problem *p) {
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
     int64_t steps = dpmf_workload_steps(p->workload);
     int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
-    if (code == 0) code = compare(apply_workload, asked, p->workload, steps, &same);
+    if (code == 0) code = compare(apply_workload, asked, p->workload, steps, steps, &same);
     if (code == 0 && !same) {
         char held[SHOWN];
         const char *words = dpmf_workload_text(p->workload);
@@ -215,34 +239,55 @@ static int check_strategy_made(const arguments *given, const problem *p, const f
     static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
     bool same = true;
-    bool normalized = dpmf_strategy_is_normalized(p->strategy) != 0;
+    int64_t steps = dpmf_workload_steps(p->workload), rows = dpmf_strategy_rows(p->strategy);
     /* The inverse of a bisr has the bands, and its noise keeps all but one of them. */
     int64_t bands =
         strcmp(kind->name, "bisr") == 0 ? dpmf_strategy_buffers(p->strategy) + 1 : dpmf_strategy_bands(p->strategy);
-    int code = make_strategy_for(given, kind, p->workload, bands, normalized, &asked);
-    if (code == 0) code = compare(apply_strategy, asked, p->strategy, dpmf_workload_steps(p->workload), &same);
+    strategy_shape held = {bands, dpmf_strategy_stamps(p->strategy), dpmf_strategy_is_normalized(p->strategy) != 0};
+    int code = make_strategy_for(given, kind, p->workload, held, &asked);
+    if (code == 0 && dpmf_strategy_rows(asked) != rows)
+        same = false;
+    else if (code == 0)
+        code = compare(apply_strategy, asked, p->strategy, steps, rows, &same);
     dpmf_strategy_free(asked);
     for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; ++i)
         if (option_given(given, makers[i])) return contradiction(given, makers[i], "another strategy");
     return code;
 }
 
+/* What the file's strategy says of itself. */
+static int check_strategy_named(const arguments *given, const problem *p) {
+    char held[40];
+    const char *name = dpmf_strategy_family(p->strategy);
+    int64_t stamps = dpmf_strategy_stamps(p->strategy);
+    if (option_given(given, OPTION_FAMILY)) {
+        const char *asked = option_text(given, OPTION_FAMILY);
+        if (find_family(asked) == NULL) return check_family(asked, given);
+        if (strcmp(decoded_family(asked, given), name) != 0) return contradiction(given, OPTION_FAMILY, name);
+    }
+    bool only_restart = strcmp(name, "tree") == 0 && option_is(given, OPTION_DECODER, "optimal");
+    if (strcmp(decoded_family(name, given), name) != 0 || only_restart)
+        return contradiction(given, OPTION_DECODER, name);
+    if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
+        snprintf(held, sizeof held, "%lld", (long long)stamps);
+        return contradiction(given, OPTION_STAMPS, held);
+    }
+    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
+        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns as they are");
+    return 0;
+}
+
 static int check_strategy(const arguments *given, const problem *p) {
     char held[40];
     const char *name = dpmf_strategy_family(p->strategy);
     const family *kind = find_family(name);
-    if (option_given(given, OPTION_FAMILY)) {
-        const char *asked = option_text(given, OPTION_FAMILY);
-        if (find_family(asked) == NULL) return check_family(asked, given);
-        if (strcmp(asked, name) != 0) return contradiction(given, OPTION_FAMILY, name);
-    }
-    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
-        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns as they are");
+    int code = check_strategy_named(given, p);
+    if (code != 0) return code;
     bool parameters = option_given(given, OPTION_PARAMETERS), bands = option_given(given, OPTION_BANDS);
     bool source = option_given(given, OPTION_OPTIMIZE_WORKLOAD), nu = option_given(given, OPTION_NU);
     if (!parameters && !bands && !nu && !source) return 0;
     if (kind == NULL) return fail(EXIT_USAGE, "family %s of the file takes no such options", name);
-    int code = check_family(name, given);
+    code = check_family(name, given);
     if (code != 0) return code;
     if (parameters || kind->closed_form) return check_strategy_made(given, p, kind);
     if (bands && given->count[OPTION_BANDS] != dpmf_strategy_bands(p->strategy)) {
@@ -261,6 +306,8 @@ static int check_small(const arguments *given, const problem *p) {
     }
     if (option_given(given, OPTION_ADJACENCY) && adjacency_of(given) != p->adjacency)
         return contradiction(given, OPTION_ADJACENCY, dpmf_adjacency_name(p->adjacency));
+    if (option_given(given, OPTION_SENSITIVITY) && sensitivity_of(given) != p->sensitivity)
+        return contradiction(given, OPTION_SENSITIVITY, dpmf_sensitivity_bound_name(p->sensitivity));
     return check_optimize_participation(given, steps);
 }
 
@@ -273,11 +320,12 @@ int problem_from_file(const arguments *given, problem *out) {
     out->strategy = dpmf_mechanism_strategy(out->mechanism);
     out->weights = dpmf_mechanism_weights(out->mechanism);
     out->adjacency = dpmf_mechanism_adjacency(out->mechanism);
+    out->sensitivity = dpmf_mechanism_sensitivity_bound(out->mechanism);
     out->made_by = dpmf_mechanism_made_by(out->mechanism);
     int code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);
     if (code == 0) code = check_weights_held(given, out);
     if (code == 0) code = check_strategy(given, out);
-    return code;
+    return code == 0 ? make_triangular(given, out) : code;
 }

@@ -12,6 +12,7 @@ typedef struct problem {
     const dpmf_strategy *strategy;
     const double *weights; /* NULL: none */
     dpmf_adjacency adjacency;
+    dpmf_sensitivity_bound sensitivity;
     const char *made_by;
     /* The owners of the above. */
     dpmf_mechanism *mechanism;
@@ -19,6 +20,7 @@ typedef struct problem {
     dpmf_participation *own_participation;
     dpmf_strategy *own_strategy;
     dpmf_array own_weights;
+    char own_made_by[80];
 } problem;
 
 /* Each: 0, or the exit code after a message. Free the problem in any case; start from {0}. */

@@ -7,6 +7,7 @@
 
 int cmd_evaluate(const arguments *given);
 int cmd_inspect(const arguments *given);
+int cmd_reproduce(const arguments *given);
 int cmd_help(const arguments *given);
 
 /* Prints the general help, or that of one verb (cmd_help.c). */

@@ -129,6 +129,12 @@ def normalize(c):
     return [[x / norm for x, norm in zip(row, norms)] for row in c]
 
 
+def repeat(block, stamps):
+    """Block diagonal."""
+    n = len(block)
+    return [[block[i % n][j % n] if i // n == j // n else 0.0 for j in range(n * stamps)] for i in range(n * stamps)]
+
+
 def reference(a, c, weights=None):
     """Sensitivity (single participation), per-step errors and the three losses, from the definitions."""
     n = len(a)

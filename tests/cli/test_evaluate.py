@@ -15,6 +15,16 @@ LOSSES = ["rms_loss", "max_loss", "total_squared_loss"]
 # max loss of the square-root Toeplitz mechanism, and after dividing its columns by their norms.
 MAX_LOSS = {8: (1.718379, 1.572546), 64: (2.388848, 2.211769), 256: (2.831050, 2.644961), 1024: (3.272554, 3.080744),
             2048: (3.493229, 3.299245), 8192: (3.934529, 3.737074)}
+# Max and RMS loss of the two Honaker trees (Tables 2.2 and 2.3; computed independently).
+TREES = {8: ((2.992053, 2.177810), (2.009501, 1.656157)), 1024: ((7.989459, 5.649876), (4.438312, 3.686159))}
+# Total squared loss with stamps 1, 2, 5, 10, 20, n = 2000 in 20 epochs of 100 (Choquette-Choo et al. 2023, Table 1;
+# computed independently).
+STAMPED = {"tree-online": [5773821.3, 3267241.5, 2077249.8, 1953697.5, 2129630.9],
+           "tree-full": [2431441.5, 1550672.2, 1224786.6, 1388436.3, 1752906.9],
+           "fft": [2344050.2, 1790875.3, 1628825.7, 1859192.4, 2515156.9],
+           "fft-opt": [2242999.9, 1451611.2, 1132526.2, 1241462.0, 1700140.0]}
+# Least RMS and max loss of any mechanism for prefix sums used once (certified).
+OPTIMA = {8: (1.494414, 1.510484), 1024: (2.955452, 2.961465), 8192: (3.607685, 3.611574)}
 # RMS loss of the same square root (the mechanism of Table 2.3 before its coefficients are optimised).
 RMS_LOSS = {8: 1.585857, 1024: 3.109790}
 
@@ -28,7 +38,8 @@ class Figures(Case):
             found = self.evaluate(n, "identity")
             self.near(found["max_loss"], math.sqrt(n))
             self.near(found["rms_loss"], math.sqrt((n + 1) / 2))
-            self.assertEqual(found["sensitivity"], {"value": 1, "kind": "exact", "of": "participation"})
+            self.assertEqual(found["sensitivity"], {"value": 1, "kind": "exact", "of": "participation",
+                                                    "method": "largest column norm"})
             self.assertEqual(found["buffers"], 0)
             found = self.evaluate(n, "workload")
             self.near(found["max_loss"], math.sqrt(n))
@@ -46,6 +57,76 @@ class Figures(Case):
         for n, expected in RMS_LOSS.items():
             self.near(self.evaluate(n, "toeplitz")["rms_loss"], expected, 1e-6)
 
+    def test_published_trees(self):
+        for n, pair in TREES.items():
+            for family, (largest, rms) in zip(["tree-online", "tree-full"], pair):
+                found = self.evaluate(n, family)
+                self.near(found["max_loss"], largest, 1e-6)
+                self.near(found["rms_loss"], rms, 1e-6)
+                self.assertEqual(found["buffers"], (n - 1).bit_length())
+
+    def test_published_stamps(self):
+        cyclic = ["--participation", "cyclic:20,100", "--stamps"]
+        for family, column in STAMPED.items():
+            spectral = ["--sensitivity", "spectral"] if family.startswith("fft") else []
+            for stamps, total in zip([1, 2, 5, 10, 20], column):
+                found = self.evaluate(2000, family, *cyclic, stamps, *spectral)
+                self.near(found["total_squared_loss"], total, 1e-6)
+                self.assertEqual(found["sensitivity"]["kind"], "upper bound" if spectral else "exact")
+                self.assertGreater(found["ratio"], 1)
+                self.near(found["ratio"], found["rms_loss"] / found["lower_bound"]["rms_loss"], 1e-15)
+
+    def test_decoders(self):
+        """One encoder, two decoders: tree-online with the optimal one is tree-full, and so on."""
+        for plain, best in [("tree-online", "tree-full"), ("fft", "fft-opt")]:
+            for stamps in [1, 4]:
+                more = ["--workload", "momentum:0.9", "--stamps", stamps]
+                online, full = self.evaluate(20, plain, *more), self.evaluate(20, best, *more)
+                self.assertEqual(self.evaluate(20, plain, *more, "--decoder", "optimal"), full)
+                self.assertEqual(self.evaluate(20, best, *more, "--decoder", "restart"), online)
+                self.assertLess(full["rms_loss"], online["rms_loss"])
+        self.assertEqual(self.evaluate(20, "toeplitz", "--decoder", "restart"), self.evaluate(20, "toeplitz"))
+
+    def test_triangular_form(self):
+        """The same errors from a square C, whose sensitivity is no larger."""
+        for family in ["tree", "tree-online", "tree-full", "fft", "fft-opt", "toeplitz"]:
+            more = ["--workload", "momentum:0.5", "--stamps", "2", "--per-step"]
+            plain, other = self.evaluate(20, family, *more), self.evaluate(20, family, *more, "--triangular")
+            self.assertEqual((other["family"], other["stamps"]), ("dense", 1))
+            self.assertLessEqual(other["sensitivity"]["value"], plain["sensitivity"]["value"] * (1 + 1e-12))
+            for one, two in zip(plain["per_step_error"], other["per_step_error"]):
+                self.near(two / other["sensitivity"]["value"], one / plain["sensitivity"]["value"], 1e-11)
+
+    def test_lower_bounds(self):
+        for n, (rms, largest) in OPTIMA.items():
+            for family in ["identity", "toeplitz", "tree", "tree-full", "fft-opt"]:
+                found = self.evaluate(n, family, "--loss", "max")
+                bound = found["lower_bound"]
+                self.assertEqual(list(bound), ["rms_loss", "max_loss", "scope"])
+                self.assertTrue(0.95 * rms < bound["rms_loss"] < rms and 0.95 * largest < bound["max_loss"] < largest)
+                self.near(found["ratio"], found["max_loss"] / bound["max_loss"], 1e-15)
+        plain, doubled = self.evaluate(8, "toeplitz"), self.evaluate(8, "toeplitz", "--adjacency", "replace-one")
+        self.assertEqual(doubled["lower_bound"]["rms_loss"], 2 * plain["lower_bound"]["rms_loss"])
+        self.near(doubled["ratio"], plain["ratio"], 1e-14)
+
+    def test_lower_bound_modes(self):
+        found = self.evaluate(8, "toeplitz", "--bound", "none")
+        self.assertEqual((found["lower_bound"], found["ratio"]), (None, None))
+        found = self.evaluate(2000001, "identity")  # auto leaves it out above two million
+        self.assertEqual((found["lower_bound"], found["ratio"]), (None, None))
+        self.assertGreater(self.evaluate(2000001, "identity", "--bound", "force")["ratio"], 1)
+        unknown = ["--workload", "cooldown:0.5:0.1"]
+        self.assertIsNone(self.evaluate("10k", "identity", *unknown)["lower_bound"])
+        self.refused(1, "evaluate", "--steps", "10k", "--family", "identity", *unknown, "--bound", "force",
+                     says=["no proven lower bound is known", "cooldown:0.5:0.1", "single"])
+
+    def test_full_participation(self):
+        """Independent noise has the least max loss, n, when every example is in every batch."""
+        found = self.evaluate(50, "identity", "--participation", "full", "--loss", "max")
+        self.near(found["max_loss"], 50, 1e-12)
+        self.near(found["ratio"], 1, 1e-11)
+        self.assertGreaterEqual(found["ratio"], 1)
+
     def test_a_million_steps(self):
         found = self.evaluate("1M", "toeplitz")
         self.assertEqual(found["steps"], 1000000)
@@ -53,16 +134,24 @@ class Figures(Case):
         # Without rounding both factors are the sum of the squared central binomial terms (4^-t binom(2t, t))^2.
         self.near(found["max_loss"], found["sensitivity"]["value"] ** 2, 1e-12)
 
-    def test_ten_million_steps_fit_in_two_gigabytes(self):
-        with subprocess.Popen([DPMF, "evaluate", "--steps", "1e7", "--family", "toeplitz", "--bound", "none", "--json"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    def peak_memory(self, *arguments):
+        with subprocess.Popen([DPMF, "evaluate", *arguments, "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as child:
             out = child.stdout.read()
             err = child.stderr.read()
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual((child.returncode, err), (0, b""))
-        self.assertIn(b'"steps":10000000', out)
-        self.assertLess(usage.ru_maxrss * 1024, 2e9)
+        self.assertIn(b'"steps":1000000', out)
+        return usage.ru_maxrss * 1024
+
+    def test_ten_million_steps_fit_in_two_gigabytes(self):
+        self.assertLess(self.peak_memory("--steps", "1e7", "--family", "toeplitz", "--bound", "none"), 2e9)
+
+    def test_ten_epochs_of_a_hundred_thousand_steps_fit_in_one(self):
+        for family in ["toeplitz", "tree-online"]:
+            self.assertLess(self.peak_memory("--steps", "1e6", "--family", family, "--participation", "cyclic:10,1e5"),
+                            1e9)
 
     def agree(self, found, expected, relative=1e-11):
         self.near(found["sensitivity"]["value"], expected["sensitivity"], relative)
@@ -126,7 +215,9 @@ class Figures(Case):
         self.near(found["rms_loss"] ** 2 * 100, found["total_squared_loss"], 1e-14)
 
     def test_threads_change_nothing(self):
-        for arguments in [["toeplitz"], ["toeplitz", "--column-normalize"], ["bsr", "--bands", "7"]]:
+        for arguments in [["toeplitz"], ["toeplitz", "--column-normalize"], ["bsr", "--bands", "7"],
+                          ["tree-online", "--stamps", "3"], ["fft", "--workload", "momentum:0.9"],
+                          ["tree-full", "--participation", "cyclic:3,1000"]]:
             answers = {self.ok("evaluate", "--steps", "3k", "--family", *arguments, "--json", "--per-step", "--threads",
                                threads) for threads in [1, 2, 3]}
             self.assertEqual(len(answers), 1)
@@ -139,9 +230,9 @@ class Output(Case):
         found = self.json(*self.BASE)
         self.assertEqual(list(found)[:len(KEYS)], KEYS)
         self.assertNotIn("per_step_error", found)
-        self.assertEqual(list(found["sensitivity"]), ["value", "kind", "of"])
-        for key in ["lower_bound", "ratio"]:
-            self.assertIsNone(found[key])
+        self.assertEqual(list(found["sensitivity"])[:3], ["value", "kind", "of"])
+        self.assertEqual(list(found["lower_bound"]), ["rms_loss", "max_loss", "scope"])
+        self.assertIs(type(found["ratio"]), float)
         for key in ["steps", "buffers"]:
             self.assertIs(type(found[key]), int)
         for key in LOSSES:
@@ -151,8 +242,11 @@ class Output(Case):
         self.assertEqual(list(self.json(*self.BASE, "--per-step"))[:len(KEYS) + 1], KEYS + ["per_step_error"])
 
     def test_buffers(self):
-        for family, buffers in [("bsr", 3), ("bisr", 3)]:
-            found = self.json("evaluate", "--steps", "8", "--family", family, "--bands", "4")
+        for buffers, family, *more in [(3, "bsr", "--bands", "4"), (3, "bisr", "--bands", "4"), (0, "identity"),
+                                       (7, "toeplitz"), (3, "tree"), (3, "tree-online"), (3, "tree-full"), (8, "fft"),
+                                       (8, "fft-opt"), (2, "tree-online", "--stamps", "2"),
+                                       (3, "toeplitz", "--stamps", "2")]:
+            found = self.json("evaluate", "--steps", "8", "--family", family, *more)
             self.assertEqual((found["family"], found["buffers"]), (family, buffers))
 
     def test_doubles_read_back_exactly(self):
@@ -174,7 +268,13 @@ class Output(Case):
             self.near(float(lines[name][0]), value, 1e-8)
             self.assertTrue(lines[name][1].startswith("exact"))
         self.assertEqual(lines["family"], ["toeplitz"])
-        self.assertEqual(lines["lower bound"], ["none", "known"])
+        for key, name in [("rms_loss", "RMS lower bound"), ("max_loss", "max lower bound")]:
+            self.near(float(lines[name][0]), found["lower_bound"][key], 1e-8)
+            self.assertEqual(lines[name][1], found["lower_bound"]["scope"])
+        self.near(float(lines["ratio"][0]), found["ratio"], 1e-8)
+        self.assertIn("lower bound         none known", self.ok(*self.BASE, "--bound", "none"))
+        self.assertIn("max loss / lower bound", self.ok(*self.BASE, "--loss", "max"))
+        self.assertIn("stamps              2\n", self.ok(*self.BASE, "--stamps", "2"))
 
     def test_table_per_step(self):
         found = self.json(*self.BASE, "--per-step")["per_step_error"]
@@ -185,15 +285,24 @@ class Output(Case):
 
     def test_loss_and_bound_are_accepted(self):
         plain = self.json(*self.BASE)
-        for more in [["--loss", "rms"], ["--loss", "max"], ["--bound", "auto"], ["--bound", "none"],
-                     ["--sensitivity", "auto"], ["--optimize-participation", "cyclic:2,4"],
-                     ["--participation", "single"], ["--workload", "prefix"], ["--nu", "0"]]:
+        for more in [["--loss", "rms"], ["--bound", "auto"], ["--bound", "force"], ["--sensitivity", "auto"],
+                     ["--optimize-participation", "cyclic:2,4"], ["--participation", "single"],
+                     ["--workload", "prefix"], ["--nu", "0"], ["--stamps", "1"], ["--decoder", "optimal"]]:
             self.assertEqual(self.json(*self.BASE, *more), plain)
 
-    def test_what_cannot_be_had(self):
-        self.refused(1, *self.BASE, "--bound", "force", says=["no proven lower bound is known", "prefix", "single"])
+    def test_forced_sensitivities(self):
+        """None is below the exact one; under single participation all of them are exact in value."""
+        one = self.json(*self.BASE)["sensitivity"]["value"]
+        several = [*self.BASE, "--participation", "cyclic:4,2"]
+        exact = self.json(*several)["sensitivity"]
+        self.assertEqual(exact["kind"], "exact")
         for method in ["spectral", "absolute", "signs"]:
-            self.refused(1, *self.BASE, "--sensitivity", method, says=[method, "single participation needs no bound"])
+            self.assertGreaterEqual(self.json(*self.BASE, "--sensitivity", method)["sensitivity"]["value"],
+                                    one * (1 - 1e-14))
+            found = self.json(*several, "--sensitivity", method)
+            self.assertGreaterEqual(found["sensitivity"]["value"], exact["value"] * (1 - 1e-14))
+            self.near(found["rms_loss"] / found["sensitivity"]["value"],
+                      self.json(*several)["rms_loss"] / exact["value"], 1e-13)
 
     def test_weights_files(self):
         for name, content, says in [("short.npy", npy([1.0] * 7), "7"), ("negative.npy", npy([1.0] * 7 + [-1.0]), "-1"),

@@ -9,9 +9,10 @@ import unittest
 from harness import Case, npy, run
 
 INSPECT_KEYS = ["schema", "version", "family", "steps", "bands", "buffers", "normalized", "workload", "participation",
-                "adjacency", "sigma", "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "digest", "made_by"]
-FIGURES = ["family", "steps", "bands", "buffers", "normalized", "workload", "participation", "adjacency", "sensitivity",
-           "rms_loss", "max_loss", "total_squared_loss"]
+                "adjacency", "sigma", "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "lower_bound",
+                "digest", "made_by"]
+FIGURES = ["family", "steps", "bands", "stamps", "buffers", "normalized", "workload", "participation", "adjacency",
+           "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "lower_bound"]
 
 
 class Saved(Case):
@@ -38,7 +39,15 @@ class Saved(Case):
                 [*steps, "bisr", "--parameters", inverse],
                 [*steps, "toeplitz", "--workload", "lr:" + rates + ",decay:0.1", "--adjacency", "replace-one"],
                 [*steps, "identity", "--workload", "file:" + matrix, "--weights", weights],
-                [*steps, "toeplitz", "--optimize-workload", "momentum:0.9", "--workload", "cooldown:0.3:0.1"]]
+                [*steps, "toeplitz", "--optimize-workload", "momentum:0.9", "--workload", "cooldown:0.3:0.1"],
+                [*steps, "tree"], [*steps, "tree-online", "--stamps", "3"],
+                [*steps, "tree-full", "--column-normalize", "--workload", "momentum:0.5"],
+                [*steps, "tree-online", "--decoder", "optimal"],
+                [*steps, "fft-opt", "--decoder", "restart"], [*steps, "fft-opt", "--stamps", "3", "--column-normalize"],
+                [*steps, "fft", "--participation", "cyclic:3,3"],
+                [*steps, "fft", "--participation", "cyclic:3,3", "--sensitivity", "spectral"],
+                [*steps, "tree-online", "--participation", "minsep:2,4", "--stamps", "3"],
+                [*steps, "bsr", "--bands", "2", "--stamps", "3", "--participation", "full"]]
 
     def test_round_trip(self):
         for arguments in self.mechanisms():
@@ -81,6 +90,27 @@ class Saved(Case):
         for words in [held["digest"], "closed form", "not calibrated", "toeplitz", "prefix", "zero-out", "exact"]:
             self.assertIn(words, table)
 
+    def test_triangular_form(self):
+        path, made = self.save("--steps", "9", "--family", "tree-online", "--triangular")
+        plain = self.json("evaluate", "--steps", "9", "--family", "tree-online")
+        self.assertEqual((made["family"], self.json("inspect", path)["made_by"]),
+                         ("dense", "lower-triangular form of tree-online"))
+        for key in ["rms_loss", "max_loss"]:
+            self.assertLessEqual(made[key], plain[key] * (1 + 1e-12))
+        again = self.json("evaluate", path, "--triangular")
+        self.near(again["rms_loss"], made["rms_loss"], 1e-12)
+        self.refused(2, "evaluate", "--steps", "16385", "--family", "tree", "--triangular",
+                     says=["--triangular", "16384"])
+
+    def test_lower_bound_is_kept_as_it_was(self):
+        path, made = self.save("--steps", "9", "--family", "toeplitz", "--bound", "none")
+        self.assertIsNone(made["lower_bound"])
+        self.assertIsNone(self.json("inspect", path)["lower_bound"])
+        self.assertIn("none known", self.ok("inspect", path))
+        path, made = self.save("--steps", "9", "--family", "toeplitz")
+        self.assertEqual(self.json("inspect", path)["lower_bound"], made["lower_bound"])
+        self.assertIn(made["lower_bound"]["scope"], self.ok("inspect", path))
+
     def test_inspect_given_parameters(self):
         file = self.write("c.json", '{"coefficients": [1, 0.5]}')
         path, _ = self.save("--steps", "9", "--family", "banded-toeplitz", "--parameters", file)
@@ -99,7 +129,9 @@ class Contradictions(Case):
     def setUp(self):
         super().setUp()
         self.made = {}
-        for name, arguments in [("toeplitz", []), ("bsr", ["--bands", "3"]), ("bisr", ["--bands", "3"])]:
+        for name, arguments in [("toeplitz", []), ("bsr", ["--bands", "3"]), ("bisr", ["--bands", "3"]), ("tree", []),
+                                ("tree-online", ["--stamps", "3"]), ("fft-opt", []),
+                                ("fft", ["--participation", "cyclic:3,3", "--sensitivity", "spectral"])]:
             self.made[name] = self.path(name)
             self.ok("evaluate", "--steps", "9", "--family", name, *arguments, "-o", self.made[name])
 
@@ -116,7 +148,13 @@ class Contradictions(Case):
                                 ("toeplitz", ["--optimize-workload", "momentum:0.5"]),
                                 ("bsr", ["--bands", "4"]), ("bsr", ["--nu", "0.5"]), ("bsr", ["--parameters", other]),
                                 ("bsr", ["--optimize-workload", "momentum:0.5"]), ("bisr", ["--bands", "2"]),
-                                ("bisr", ["--optimize-workload", "momentum:0.5"])]:
+                                ("bisr", ["--optimize-workload", "momentum:0.5"]),
+                                ("toeplitz", ["--stamps", "3"]), ("tree-online", ["--stamps", "1"]),
+                                ("tree-online", ["--stamps", "9"]), ("tree-online", ["--stamps", "4"]),
+                                ("tree-online", ["--decoder", "optimal"]), ("fft-opt", ["--decoder", "restart"]),
+                                ("tree", ["--decoder", "optimal"]), ("tree-online", ["--family", "tree-full"]),
+                                ("fft", ["--sensitivity", "auto"]), ("fft", ["--sensitivity", "absolute"]),
+                                ("toeplitz", ["--sensitivity", "spectral"])]:
             with self.subTest(name=name, arguments=arguments):
                 self.refused(2, "evaluate", self.made[name], *arguments, says=arguments[0])
                 self.refused(2, "evaluate", *arguments, self.made[name], "-o", self.path("never"), says=arguments[0])
@@ -137,8 +175,12 @@ class Contradictions(Case):
                                 ("toeplitz", ["--workload", "momentum:0", "--optimize-workload", "prefix"]),
                                 ("bsr", ["--bands", "3"]), ("bisr", ["--bands", "3", "--optimize-workload", "prefix"]),
                                 ("bisr", ["--optimize-participation", "cyclic:3,3"]),
-                                ("bsr", ["--loss", "max", "--threads", "2", "--bound", "none"]),
-                                ("bsr", ["--sensitivity", "auto"])]:
+                                ("bsr", ["--threads", "2", "--bound", "force"]),
+                                ("bsr", ["--sensitivity", "auto"]), ("bsr", ["--stamps", "1"]),
+                                ("bsr", ["--decoder", "optimal"]), ("tree", ["--decoder", "restart"]),
+                                ("tree-online", ["--stamps", "3", "--decoder", "restart"]),
+                                ("fft-opt", ["--family", "fft", "--decoder", "optimal"]),
+                                ("fft", ["--sensitivity", "spectral", "--decoder", "restart"])]:
             with self.subTest(name=name, arguments=arguments):
                 self.assertEqual(self.json("evaluate", self.made[name], *arguments),
                                  self.json("evaluate", self.made[name]))
@@ -225,7 +267,8 @@ class Places(Case):
 
     def test_failed_evaluation_leaves_an_old_file(self):
         old = self.write("m", "old")
-        self.refused(1, *self.BASE, "--bound", "force", "-o", old)
+        self.refused(1, "evaluate", "--steps", "10k", "--family", "identity", "--workload", "cooldown:0.5:0.1",
+                     "--bound", "force", "-o", old)
         self.refused(1, "evaluate", "--steps", "1e15", "--family", "toeplitz", "-o", old)
         with open(old, encoding="utf-8") as file:
             self.assertEqual(file.read(), "old")

@@ -5,7 +5,7 @@ import os
 import threading
 import unittest
 
-from harness import Case, inverse, normalize, npy, reference, series_inverse, series_root, toeplitz
+from harness import Case, inverse, normalize, npy, reference, repeat, series_inverse, series_root, toeplitz
 
 N = 7
 PREFIX = toeplitz([1.0] * N, N)
@@ -50,6 +50,37 @@ class Good(Case):
         found = self.check("banded-toeplitz", {"coefficients": ROOT[:3]}, toeplitz(ROOT[:3], N), "--bands", "3")
         self.assertEqual((found["buffers"], found["bands"]), (2, 3))
         self.check("banded-toeplitz", npy(ROOT[:3]), normalize(toeplitz(ROOT[:3], N)), "--column-normalize")
+
+    def test_families_are_named_as_asked(self):
+        """With all coefficients given, and with one step, both families hold the same numbers."""
+        for family in ["toeplitz", "banded-toeplitz"]:
+            found = self.check(family, {"coefficients": ROOT}, toeplitz(ROOT, N))
+            file = self.write("p", '{"coefficients": [2]}')
+            one = ["evaluate", "--steps", "1", "--family", family, "--parameters", file, "-o", self.path("m")]
+            self.assertEqual(self.json(*one)["family"], family)
+            self.assertEqual(self.json("inspect", self.path("m"))["family"], family)
+            self.assertEqual(found["bands"], N)
+
+    def test_stamps(self):
+        """The parameters describe one stamp, here of N steps; C is made of three of them."""
+        w = series_inverse(ROOT)[:3]
+        for family, content, block in [("toeplitz", {"coefficients": ROOT}, toeplitz(ROOT, N)),
+                                       ("banded-toeplitz", {"coefficients": ROOT[:3]}, toeplitz(ROOT[:3], N)),
+                                       ("bisr", {"inverse_coefficients": w}, inverse(toeplitz(w, N))),
+                                       ("banded", {"diagonals": diagonals(LOWER, 2)}, band(LOWER, 2)),
+                                       ("dense", {"matrix": LOWER}, LOWER)]:
+            file = self.write("p", json.dumps(content))
+            for more, columns in [([], block), (["--column-normalize"], normalize(block))]:
+                with self.subTest(family=family, more=more):
+                    found = self.json("evaluate", "--steps", 3 * N, "--stamps", "3", "--family", family,
+                                      "--parameters", file, "--per-step", *more)
+                    expected = reference(toeplitz([1.0] * 3 * N, 3 * N), repeat(columns, 3))
+                    self.assertEqual((found["family"], found["stamps"]), (family, 3))
+                    self.near(found["sensitivity"]["value"], expected["sensitivity"], 1e-12)
+                    for one, other in zip(found["per_step_error"], expected["per_step_error"]):
+                        self.near(one, other, 1e-11)
+            self.refused(1, "evaluate", "--steps", 4 * N, "--stamps", "2", "--family", "dense", "--parameters",
+                         self.write("p", json.dumps({"matrix": LOWER})), says="%d" % (2 * N))
 
     def test_bisr(self):
         w = series_inverse(ROOT)[:3]
