@@ -24,7 +24,8 @@
  * Conventions.
  *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then says which value was
  *     refused and what is accepted. On failure outputs are unchanged.
- *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is fine.
+ *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is
+ * fine.
  *   - Workloads, participations, strategies and mechanisms never change once made and may be shared between threads.
  *   - Steps and coordinates are counted from 0; matrices are row-major.
  *   - The library never prints, aborts, exits or installs signal handlers.
@@ -112,9 +113,9 @@ DPMF_API dpmf_run dpmf_run_defaults(void);
  * this order:
  *
  *     momentum beta    m_t = beta m_{t-1} + g_t,  u_t = m_t              (heavy ball)
- *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries use)
- *     learning rate    eta_t, positive
- *     decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0: prefix sums)
+ *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries
+ * use) learning rate    eta_t, positive decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0:
+ * prefix sums)
  *
  * Each has A^-1 = R^-1 Q with Q of at most 2 sub-diagonals and R = I, or (1+beta) I - beta N for nesterov (N the
  * down-shift): Pillutla et al. 2025, Section 3.2.
@@ -218,8 +219,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, 
 DPMF_API void dpmf_participation_free(dpmf_participation *participation);
 DPMF_API dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *participation);
 DPMF_API int64_t dpmf_participation_steps(const dpmf_participation *participation);
-DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation);      /* k; n for full */
-DPMF_API int64_t dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
+DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation); /* k; n for full */
+DPMF_API int64_t
+dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
 DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -243,10 +245,10 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
  * A family that needs no parameters of its own, by name:
  *     identity   C = I: independent noise (DP-SGD)
  *     workload   C = A: output perturbation
- *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025, Eq. 2.10, 3.27)
- *     bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
- *     bisr       C^-1 = the first `bands` diagonals of A^(-1/2)
- * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
+ *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025,
+ * Eq. 2.10, 3.27) bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024) bisr       C^-1 = the
+ * first `bands` diagonals of A^(-1/2) For a workload with a learning-rate schedule the three square roots are those of
+ * the workload without it.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
@@ -278,10 +280,10 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_normalized(const dpmf_
 
 DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
 DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
-DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy);   /* a name of the command line's --family */
+DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy); /* a name of the command line's --family */
 DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);        /* diagonals of C that can be non-zero */
-DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy);      /* rows that a noise stream must keep */
+DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
+DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
 
 /* y = C x and x = C^-1 y: `steps` numbers each, in place allowed. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_apply(const dpmf_strategy *strategy, const double *x, double *y);
@@ -358,9 +360,8 @@ typedef struct dpmf_evaluation {
 /* All of the above in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload,
                                                    const dpmf_participation *participation,
-                                                   const dpmf_strategy *strategy,
-                                                   const dpmf_evaluate_options *options, dpmf_evaluation *out,
-                                                   double *per_step);
+                                                   const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
+                                                   dpmf_evaluation *out, double *per_step);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Mechanism
@@ -377,8 +378,8 @@ typedef struct dpmf_mechanism dpmf_mechanism;
 
 typedef struct dpmf_mechanism_options {
     dpmf_evaluate_options evaluate;
-    double sigma;          /* noise multiplier > 0, or 0: not calibrated */
-    const char *made_by;   /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+    double sigma;        /* noise multiplier > 0, or 0: not calibrated */
+    const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
 } dpmf_mechanism_options;
 
 DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
@@ -387,8 +388,7 @@ DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *workload,
                                                            const dpmf_participation *participation,
                                                            const dpmf_strategy *strategy,
-                                                           const dpmf_mechanism_options *options,
-                                                           dpmf_mechanism **out);
+                                                           const dpmf_mechanism_options *options, dpmf_mechanism **out);
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 
 /* Borrowed from the mechanism: valid while it lives. */

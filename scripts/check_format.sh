@@ -16,6 +16,7 @@ if [ "${1:-}" = --fix ]; then
     exit
 fi
 
+if clang-format-14 --dry-run --Werror "${files[@]}" 2>/dev/null; then exit 0; fi
 failed=0
 for file in "${files[@]}"; do
     if ! lines=$(diff <(clang-format-14 "$file") "$file"); then

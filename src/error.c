@@ -70,7 +70,8 @@ static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
     if (own != NULL && dpmf_i_workload_equal(own, a)) { /* B = I */
-        for (int64_t t = 0; t < s->steps; t++) squares[t] = 1;
+        for (int64_t t = 0; t < s->steps; t++)
+            squares[t] = 1;
         return DPMF_OK;
     }
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
@@ -95,10 +96,12 @@ dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strateg
     TRY_DONE(choose_route(workload, strategy, run, squares));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!isfinite(squares[t]) || squares[t] < 0) {
-            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges", (long long)t);
+            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
+                                 (long long)t);
             goto done;
         }
-    for (int64_t t = 0; t < strategy->steps; t++) per_step[t] = sqrt(squares[t]);
+    for (int64_t t = 0; t < strategy->steps; t++)
+        per_step[t] = sqrt(squares[t]);
 done:
     dpmf_i_free(squares);
     return status;

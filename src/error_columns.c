@@ -20,9 +20,9 @@
 enum { BLOCK = 64 }; /* seeds at once: long enough for vector units, short enough for the first-level cache */
 
 typedef struct scratch {
-    double *seed, *row, *answer;           /* BLOCK each */
+    double *seed, *row, *answer; /* BLOCK each */
     double *strategy_state, *workload_state;
-    double *squares;                       /* of the block, per step */
+    double *squares; /* of the block, per step */
 } scratch;
 
 typedef struct job {
@@ -60,7 +60,8 @@ static void inverse_block_row(const dpmf_strategy *s, int64_t t, int64_t first, 
     int64_t started = t - first + 1 < count ? t - first + 1 : count;
     if (!streams(s)) {
         s->ops->inverse_part(s, t, first, started, x->row);
-        for (int64_t i = started; i < count; i++) x->row[i] = 0;
+        for (int64_t i = started; i < count; i++)
+            x->row[i] = 0;
         return;
     }
     memset(x->seed, 0, (size_t)count * sizeof *x->seed);
@@ -80,7 +81,8 @@ static dpmf_status run_block(void *context, int64_t item, int worker) {
         inverse_block_row(j->s, t, first, count, x);
         dpmf_i_workload_step(j->a, t, count, x->row, x->workload_state, x->answer);
         double sum = 0;
-        for (int64_t i = 0; i < count; i++) sum += x->answer[i] * x->answer[i];
+        for (int64_t i = 0; i < count; i++)
+            sum += x->answer[i] * x->answer[i];
         x->squares[t] = sum;
     }
     return DPMF_OK;
@@ -96,7 +98,8 @@ dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s,
     TRY_DONE(dpmf_i_pool_create(run == NULL ? 0 : run->threads, &pool));
     width = dpmf_i_pool_threads(pool);
     TRY_DONE(dpmf_i_alloc(width, sizeof *j.scratch, "scratch", (void **)&j.scratch));
-    for (int i = 0; i < width; i++) TRY_DONE(scratch_create(a, s, &j.scratch[i]));
+    for (int i = 0; i < width; i++)
+        TRY_DONE(scratch_create(a, s, &j.scratch[i]));
     memset(per_step, 0, (size_t)n * sizeof *per_step);
     for (j.first_block = 0; j.first_block < blocks; j.first_block += width) {
         int64_t items = blocks - j.first_block < width ? blocks - j.first_block : width;
@@ -104,10 +107,12 @@ dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s,
         TRY_DONE(dpmf_i_progress(run, "error", 1 - left * left)); /* late columns are short */
         TRY_DONE(dpmf_i_pool_run(pool, items, run_block, &j));
         for (int64_t i = 0; i < items; i++)
-            for (int64_t t = (j.first_block + i) * BLOCK; t < n; t++) per_step[t] += j.scratch[i].squares[t];
+            for (int64_t t = (j.first_block + i) * BLOCK; t < n; t++)
+                per_step[t] += j.scratch[i].squares[t];
     }
 done:
-    for (int i = 0; j.scratch != NULL && i < width; i++) scratch_free(&j.scratch[i]);
+    for (int i = 0; j.scratch != NULL && i < width; i++)
+        scratch_free(&j.scratch[i]);
     dpmf_i_free(j.scratch);
     dpmf_i_pool_free(pool);
     return status;
@@ -130,7 +135,8 @@ static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
         memset(column, 0, (size_t)n * sizeof *column);
         column[j] = 1;
         status = dpmf_strategy_solve(s, column, column);
-        for (int64_t t = j; t < n && status == DPMF_OK; t++) matrix[t * n + j] = column[t];
+        for (int64_t t = j; t < n && status == DPMF_OK; t++)
+            matrix[t * n + j] = column[t];
     }
     dpmf_i_free(column);
     return status;
@@ -153,7 +159,8 @@ dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, c
             dpmf_i_workload_step(a, t, n, input, state, b + t * n);
         }
     }
-    for (int64_t t = 0; t < n; t++) per_step[t] = dpmf_i_dot(t + 1, b + t * n, b + t * n);
+    for (int64_t t = 0; t < n; t++)
+        per_step[t] = dpmf_i_dot(t + 1, b + t * n, b + t * n);
 done:
     dpmf_i_free(b);
     dpmf_i_free(state);

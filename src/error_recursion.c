@@ -4,7 +4,8 @@
  *
  * The noise y_t = (C^-1 z)_t drives the workload's recursion (workload.h)
  *
- *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta, g = rate (from_m + from_y)
+ *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta, g = rate (from_m +
+ * from_y)
  *
  * and |B[t,:]|^2 = Var o_t when z is white with unit variance. Given Var y_t and its covariances with m_{t-1}, o_{t-1},
  * one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
@@ -114,12 +115,15 @@ static dpmf_status outputs_create(int64_t bands, outputs *o) {
 static void outputs_step(outputs *o, int64_t t, const drive *d, moments *v) {
     int64_t slots = o->slots;
     double seed = 1 / o->row[0], yy = seed * seed, ym = 0, yo = 0;
-    for (int64_t i = 0; i < slots; i++) o->lead[i] = 0;
-    for (int64_t j = 1; j <= slots && j <= t; j++) o->lead[(t - j) % slots] = -o->row[j] * seed;
+    for (int64_t i = 0; i < slots; i++)
+        o->lead[i] = 0;
+    for (int64_t j = 1; j <= slots && j <= t; j++)
+        o->lead[(t - j) % slots] = -o->row[j] * seed;
     for (int64_t i = 0; i < slots; i++) {
         const double *past = o->yy + i * slots;
         double sum = 0;
-        for (int64_t k = 0; k < slots; k++) sum += past[k] * o->lead[k];
+        for (int64_t k = 0; k < slots; k++)
+            sum += past[k] * o->lead[k];
         o->now[i] = sum;
         yy += o->lead[i] * sum;
         ym += o->lead[i] * o->ym[i];
@@ -133,7 +137,8 @@ static void outputs_step(outputs *o, int64_t t, const drive *d, moments *v) {
     }
     if (slots == 0) return;
     int64_t slot = t % slots; /* y_t takes the place of the oldest */
-    for (int64_t i = 0; i < slots; i++) o->yy[slot * slots + i] = o->yy[i * slots + slot] = o->now[i];
+    for (int64_t i = 0; i < slots; i++)
+        o->yy[slot * slots + i] = o->yy[i * slots + slot] = o->now[i];
     o->yy[slot * slots + slot] = yy;
     o->ym[slot] = new_ym;
     o->yo[slot] = new_yo;

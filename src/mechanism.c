@@ -43,8 +43,10 @@ dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w,
     dpmf_i_json_close(w, '}');
     dpmf_i_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
     dpmf_i_json_text(w, "sampling", "none");
-    if (m->sigma > 0) dpmf_i_json_double(w, "sigma", m->sigma);
-    else dpmf_i_json_null(w, "sigma");
+    if (m->sigma > 0)
+        dpmf_i_json_double(w, "sigma", m->sigma);
+    else
+        dpmf_i_json_null(w, "sigma");
     describe_sensitivity(&e->sensitivity, w);
     dpmf_i_json_bool(w, "weighted", m->weights != NULL);
     if (m->weights != NULL) dpmf_i_tensors_add(tensors, "weights", m->steps, 0, m->weights);
@@ -65,8 +67,8 @@ static dpmf_status check_made_by(const char *text) {
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by: byte %zu is a control character, accepted: printable text",
-                               i);
+            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                               "made_by: byte %zu is a control character, accepted: printable text", i);
     return DPMF_OK;
 }
 
@@ -74,11 +76,14 @@ dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
     dpmf_i_writer text = {0};
     dpmf_i_tensors tensors = {0};
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated", m->sigma);
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
+                           m->sigma);
     TRY(check_made_by(m->made_by));
     dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
-    if (status == DPMF_OK) status = dpmf_i_safetensors_digest(text.text, &tensors, m->digest);
-    else if (status == DPMF_ERROR_UNSUPPORTED) status = DPMF_OK; /* a user's operator: usable, not savable */
+    if (status == DPMF_OK)
+        status = dpmf_i_safetensors_digest(text.text, &tensors, m->digest);
+    else if (status == DPMF_ERROR_UNSUPPORTED)
+        status = DPMF_OK; /* a user's operator: usable, not savable */
     dpmf_i_writer_free(&text);
     return status;
 }
@@ -95,8 +100,10 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->steps = strategy->steps;
     m->workload = dpmf_i_workload_retain(workload);
     m->strategy = dpmf_i_strategy_retain(strategy);
-    if (participation != NULL) m->participation = dpmf_i_participation_retain(participation);
-    else TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
+    if (participation != NULL)
+        m->participation = dpmf_i_participation_retain(participation);
+    else
+        TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
     TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
     m->adjacency = o.evaluate.adjacency;
     m->sigma = o.sigma;

@@ -65,7 +65,8 @@ dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **byt
     size_t total = 0, at = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(make_image(mechanism, &file));
-    for (int i = 0; i < file.part_count; i++) total += file.parts[i].size;
+    for (int i = 0; i < file.part_count; i++)
+        total += file.parts[i].size;
     TRY_DONE(dpmf_i_alloc((int64_t)total, 1, "the mechanism's bytes", (void **)&all));
     for (int i = 0; i < file.part_count; at += file.parts[i++].size)
         memcpy(all + at, file.parts[i].bytes, file.parts[i].size);

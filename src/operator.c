@@ -37,7 +37,8 @@ void dpmf_i_operator_inverse_step(const dpmf_i_operator *op, int64_t t, int64_t 
     memcpy(look_ahead, state, half * sizeof *state);
     memset(x, 0, (size_t)count * sizeof *x);
     op->user.step(op->user.context, t, count, x, look_ahead, scratch);
-    for (int64_t i = 0; i < count; i++) x[i] = (y[i] - scratch[i]) / op->diagonal[t];
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (y[i] - scratch[i]) / op->diagonal[t];
     op->user.step(op->user.context, t, count, x, state, scratch);
 }
 
@@ -49,9 +50,10 @@ static dpmf_status read_diagonal(const dpmf_i_operator *op, double *state) {
         memset(state, 0, (size_t)op->user.buffers * sizeof *state);
         op->user.step(op->user.context, t, 1, &one, state, &d);
         if (!isfinite(d) || d == 0)
-            return dpmf_i_fail(DPMF_ERROR_NUMERICAL,
-                               "operator: an impulse at step %lld answers %g at once; the diagonal must be finite and not 0",
-                               (long long)t, d);
+            return dpmf_i_fail(
+                DPMF_ERROR_NUMERICAL,
+                "operator: an impulse at step %lld answers %g at once; the diagonal must be finite and not 0",
+                (long long)t, d);
         op->diagonal[t] = d;
     }
     return DPMF_OK;

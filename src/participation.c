@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et
- * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring steps.
+ * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
+ * steps.
  */
 #include "participation.h"
 
@@ -13,8 +14,10 @@
 #include <string.h>
 
 static const char *const NAMES[] = {
-    [DPMF_PARTICIPATION_SINGLE] = "single",   [DPMF_PARTICIPATION_CYCLIC] = "cyclic",
-    [DPMF_PARTICIPATION_MIN_SEPARATION] = "minsep", [DPMF_PARTICIPATION_SHUFFLED] = "shuffled",
+    [DPMF_PARTICIPATION_SINGLE] = "single",
+    [DPMF_PARTICIPATION_CYCLIC] = "cyclic",
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = "minsep",
+    [DPMF_PARTICIPATION_SHUFFLED] = "shuffled",
     [DPMF_PARTICIPATION_FULL] = "full",
 };
 enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
@@ -23,11 +26,11 @@ enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
     const char *name = NAMES[kind];
     if (k < 1 || k > n)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)",
-                           name, k, n);
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
     if (b < 1 || b > n)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)",
-                           name, b, n);
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
     if (k - 1 > (n - 1) / b)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
                            "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
@@ -56,8 +59,10 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
     p->steps = steps;
     p->count = kind == DPMF_PARTICIPATION_SINGLE ? 1 : kind == DPMF_PARTICIPATION_FULL ? steps : count;
     p->separation = kind == DPMF_PARTICIPATION_SINGLE ? steps : kind == DPMF_PARTICIPATION_FULL ? 1 : separation;
-    if (plain) snprintf(p->text, sizeof p->text, "%s", NAMES[kind]);
-    else snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, NAMES[kind], count, separation);
+    if (plain)
+        snprintf(p->text, sizeof p->text, "%s", NAMES[kind]);
+    else
+        snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, NAMES[kind], count, separation);
     *out = p;
     return DPMF_OK;
 }
@@ -67,8 +72,7 @@ static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, in
     if (comma == NULL || !dpmf_i_parse_integer(text, (size_t)(comma - text), k) ||
         !dpmf_i_parse_integer(comma + 1, strlen(comma + 1), b)) {
         char shown[64];
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "participation %s:'%s', accepted %s:K,B with whole numbers", name,
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
                            dpmf_i_show(text, strlen(text), shown), name);
     }
     return DPMF_OK;

@@ -50,8 +50,8 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
     if ((int)adjacency < 0 || adjacency > DPMF_ADJACENCY_REPLACE_ONE)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)adjacency);
     if (participation != NULL && participation->count > 1)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "participation %s: sensitivity is known here for single participation",
-                           participation->text);
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "participation %s: sensitivity is known here for single participation", participation->text);
     TRY(largest_column(strategy, &value));
     if (adjacency == DPMF_ADJACENCY_REPLACE_ONE) value *= 2;
     *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, LARGEST_COLUMN};

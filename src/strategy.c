@@ -75,8 +75,7 @@ static dpmf_status check_options(const named_family *f, const dpmf_workload *wor
     if (!f->takes_bands && o->bands != 0)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: bands = %lld, but it has no bands to choose", f->name,
                            (long long)o->bands);
-    if (!(o->nu >= 0 && o->nu < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "nu = %g, accepted 0 <= nu < 1", o->nu);
+    if (!(o->nu >= 0 && o->nu < 1)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "nu = %g, accepted 0 <= nu < 1", o->nu);
     if (!f->takes_nu && o->nu != 0)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: nu = %g, but only toeplitz takes nu", f->name, o->nu);
     return DPMF_OK;
@@ -101,7 +100,8 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
         dpmf_strategy_free(plain);
         return status;
     }
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family '%s', accepted without parameters: identity, workload, toeplitz, bsr, bisr",
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                       "family '%s', accepted without parameters: identity, workload, toeplitz, bsr, bisr",
                        dpmf_i_show(family, strlen(family), shown));
 }
 
@@ -141,7 +141,8 @@ int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const doubl
 
 dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s) {
     if (s->singular_at < 0) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
+    return dpmf_i_fail(DPMF_ERROR_NUMERICAL,
+                       "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
                        (long long)s->singular_at, (long long)s->singular_at);
 }
 
@@ -202,9 +203,11 @@ static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
     memset(norms, 0, (size_t)s->steps * sizeof *norms);
     for (int64_t t = 0; t < s->steps; t++) {
         s->ops->row(s, t, row);
-        for (int64_t i = 0; i < bands && i <= t; i++) norms[t - i] += row[i] * row[i];
+        for (int64_t i = 0; i < bands && i <= t; i++)
+            norms[t - i] += row[i] * row[i];
     }
-    for (int64_t j = 0; j < s->steps; j++) norms[j] = sqrt(norms[j]);
+    for (int64_t j = 0; j < s->steps; j++)
+        norms[j] = sqrt(norms[j]);
     dpmf_i_free(row);
     return DPMF_OK;
 }

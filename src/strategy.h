@@ -18,8 +18,8 @@ typedef struct dpmf_i_strategy_ops {
     void (*step)(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row);
     int64_t (*buffers)(const dpmf_strategy *s);
 
-    dpmf_status (*column)(const dpmf_strategy *s, int64_t j, double *column);        /* optional */
-    dpmf_status (*column_norms)(const dpmf_strategy *s, double *norms);              /* optional */
+    dpmf_status (*column)(const dpmf_strategy *s, int64_t j, double *column); /* optional */
+    dpmf_status (*column_norms)(const dpmf_strategy *s, double *norms);       /* optional */
     void (*inverse_part)(const dpmf_strategy *s, int64_t t, int64_t j, int64_t count, double *values);
     /* optional: C^-1[t, j..j+count) for j + count <= t + 1, cheaply */
 

@@ -48,12 +48,15 @@ static void banded_step(const dpmf_strategy *s, int64_t t, int64_t count, const 
                         double *row) {
     int64_t buffers = cast(s)->bands - 1;
     const double *c = cast(s)->rows + t * cast(s)->bands;
-    for (int64_t i = 0; i < count; i++) row[i] = seed[i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] = seed[i];
     for (int64_t j = 1; j <= buffers && j <= t; j++) {
         const double *past = state + ((t - j) % buffers) * count;
-        for (int64_t i = 0; i < count; i++) row[i] -= c[j] * past[i];
+        for (int64_t i = 0; i < count; i++)
+            row[i] -= c[j] * past[i];
     }
-    for (int64_t i = 0; i < count; i++) row[i] /= c[0];
+    for (int64_t i = 0; i < count; i++)
+        row[i] /= c[0];
     if (buffers > 0) memcpy(state + (t % buffers) * count, row, (size_t)count * sizeof *row);
 }
 
@@ -64,7 +67,8 @@ static void banded_row(const dpmf_strategy *s, int64_t t, double *values) {
 static dpmf_status banded_column(const dpmf_strategy *s, int64_t j, double *column) {
     int64_t bands = cast(s)->bands;
     memset(column, 0, (size_t)s->steps * sizeof *column);
-    for (int64_t t = j; t < s->steps && t - j < bands; t++) column[t] = cast(s)->rows[t * bands + t - j];
+    for (int64_t t = j; t < s->steps && t - j < bands; t++)
+        column[t] = cast(s)->rows[t * bands + t - j];
     return DPMF_OK;
 }
 
@@ -89,8 +93,9 @@ static dpmf_status check_rows(int64_t steps, int64_t bands, const double *rows) 
     for (int64_t t = 0; t < steps && t < bands; t++)
         for (int64_t j = t + 1; j < bands; j++)
             if (rows[t * bands + j] != 0)
-                return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0",
-                                   (long long)t, (long long)j, rows[t * bands + j]);
+                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                                   "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
+                                   (long long)j, rows[t * bands + j]);
     return DPMF_OK;
 }
 

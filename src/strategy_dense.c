@@ -42,15 +42,19 @@ static int64_t dense_buffers(const dpmf_strategy *s) {
 static void dense_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                        double *row) {
     const double *c = cast(s)->matrix + t * s->steps;
-    for (int64_t i = 0; i < count; i++) row[i] = seed[i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] = seed[i];
     for (int64_t u = 0; u < t; u++)
-        for (int64_t i = 0; i < count; i++) row[i] -= c[u] * state[u * count + i];
-    for (int64_t i = 0; i < count; i++) row[i] /= c[t];
+        for (int64_t i = 0; i < count; i++)
+            row[i] -= c[u] * state[u * count + i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] /= c[t];
     if (t < s->steps - 1) memcpy(state + t * count, row, (size_t)count * sizeof *row);
 }
 
 static dpmf_status dense_column(const dpmf_strategy *s, int64_t j, double *column) {
-    for (int64_t t = 0; t < s->steps; t++) column[t] = cast(s)->matrix[t * s->steps + j];
+    for (int64_t t = 0; t < s->steps; t++)
+        column[t] = cast(s)->matrix[t * s->steps + j];
     return DPMF_OK;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A normalized
- * strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
+ * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A
+ * normalized strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
  */
 #include "strategy.h"
 #include "workload.h"
 
 #include <string.h>
 
-static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz", "bsr",
-                                       "bisr",     "banded",   "dense"};
+static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz",
+                                       "bsr",      "bisr",     "banded",   "dense"};
 
 void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
     if (s->ops->write == NULL) {
@@ -58,8 +58,10 @@ typedef struct reader {
     dpmf_status (*read)(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 } reader;
 
-static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read}, {"banded", dpmf_i_banded_read},
-                                 {"dense", dpmf_i_dense_read},       {"workload", read_own},
+static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read},
+                                 {"banded", dpmf_i_banded_read},
+                                 {"dense", dpmf_i_dense_read},
+                                 {"workload", read_own},
                                  {"normalized", read_normalized}};
 
 dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
@@ -70,7 +72,8 @@ dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_
     TRY(dpmf_i_json_get_text(object, "family", "strategy", &family));
     for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++)
         if (strcmp(family, FAMILIES[i]) == 0) source.family = FAMILIES[i];
-    if (source.family == NULL) return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's family is not known");
+    if (source.family == NULL)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's family is not known");
     for (size_t i = 0; i < sizeof READERS / sizeof READERS[0]; i++)
         if (strcmp(class_name, READERS[i].class_name) == 0) return READERS[i].read(&source, out);
     return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's class is not known");

@@ -30,7 +30,8 @@ static dpmf_status normalized_apply(const dpmf_strategy *s, const double *x, dou
     const normalized *self = cast(s);
     double *scaled = NULL;
     TRY(dpmf_i_alloc_doubles(s->steps, "a scaled vector", &scaled));
-    for (int64_t t = 0; t < s->steps; t++) scaled[t] = x[t] / self->norms[t];
+    for (int64_t t = 0; t < s->steps; t++)
+        scaled[t] = x[t] / self->norms[t];
     dpmf_status status = self->inner->ops->apply(self->inner, scaled, y);
     dpmf_i_free(scaled);
     return status;
@@ -39,7 +40,8 @@ static dpmf_status normalized_apply(const dpmf_strategy *s, const double *x, dou
 static dpmf_status normalized_solve(const dpmf_strategy *s, const double *y, double *x) {
     const normalized *self = cast(s);
     TRY(self->inner->ops->solve(self->inner, y, x));
-    for (int64_t t = 0; t < s->steps; t++) x[t] *= self->norms[t];
+    for (int64_t t = 0; t < s->steps; t++)
+        x[t] *= self->norms[t];
     return DPMF_OK;
 }
 
@@ -51,24 +53,28 @@ static void normalized_step(const dpmf_strategy *s, int64_t t, int64_t count, co
                             double *row) {
     const normalized *self = cast(s);
     self->inner->ops->step(self->inner, t, count, seed, state, row);
-    for (int64_t i = 0; i < count; i++) row[i] *= self->norms[t];
+    for (int64_t i = 0; i < count; i++)
+        row[i] *= self->norms[t];
 }
 
 static dpmf_status normalized_column(const dpmf_strategy *s, int64_t j, double *column) {
     TRY(dpmf_strategy_column(cast(s)->inner, j, column));
-    for (int64_t t = j; t < s->steps; t++) column[t] /= cast(s)->norms[j];
+    for (int64_t t = j; t < s->steps; t++)
+        column[t] /= cast(s)->norms[j];
     return DPMF_OK;
 }
 
 static dpmf_status normalized_column_norms(const dpmf_strategy *s, double *norms) {
-    for (int64_t t = 0; t < s->steps; t++) norms[t] = 1;
+    for (int64_t t = 0; t < s->steps; t++)
+        norms[t] = 1;
     return DPMF_OK;
 }
 
 static void normalized_inverse_part(const dpmf_strategy *s, int64_t t, int64_t j, int64_t count, double *values) {
     const normalized *self = cast(s);
     self->inner->ops->inverse_part(self->inner, t, j, count, values);
-    for (int64_t i = 0; i < count; i++) values[i] *= self->norms[t];
+    for (int64_t i = 0; i < count; i++)
+        values[i] *= self->norms[t];
 }
 
 static int64_t normalized_bands(const dpmf_strategy *s) {
@@ -79,7 +85,8 @@ static void normalized_row(const dpmf_strategy *s, int64_t t, double *values) {
     const normalized *self = cast(s);
     int64_t bands = normalized_bands(s);
     self->inner->ops->row(self->inner, t, values);
-    for (int64_t j = 0; j < bands && j <= t; j++) values[j] /= self->norms[t - j];
+    for (int64_t j = 0; j < bands && j <= t; j++)
+        values[j] /= self->norms[t - j];
 }
 
 static int64_t normalized_inverse_bands(const dpmf_strategy *s) {
@@ -90,7 +97,8 @@ static void normalized_inverse_row(const dpmf_strategy *s, int64_t t, double *va
     const normalized *self = cast(s);
     int64_t bands = normalized_inverse_bands(s);
     self->inner->ops->inverse_row(self->inner, t, values);
-    for (int64_t j = 0; j < bands; j++) values[j] *= self->norms[t];
+    for (int64_t j = 0; j < bands; j++)
+        values[j] *= self->norms[t];
 }
 
 static void normalized_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). Whichever is given, the other follows
- * (operator.c). It cannot be saved: a file has no place for a callback.
+ * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). Whichever is given, the other
+ * follows (operator.c). It cannot be saved: a file has no place for a callback.
  */
 #include "base/memory.h"
 #include "operator.h"
@@ -29,8 +29,10 @@ static dpmf_status run(const custom *s, int undo, const double *in, double *out)
     int64_t buffers = undo ? dpmf_i_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
     TRY(dpmf_i_alloc_doubles(buffers, "the operator's state", &state));
     for (int64_t t = 0; t < s->base.steps; t++) {
-        if (undo) dpmf_i_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
-        else dpmf_i_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
+        if (undo)
+            dpmf_i_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
+        else
+            dpmf_i_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
     }
     dpmf_i_free(state);
     return DPMF_OK;
@@ -51,8 +53,10 @@ static int64_t custom_buffers(const dpmf_strategy *s) {
 
 static void custom_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                         double *row) {
-    if (cast(s)->inverse) dpmf_i_operator_step(cast(s)->operator_, t, count, seed, state, row);
-    else dpmf_i_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
+    if (cast(s)->inverse)
+        dpmf_i_operator_step(cast(s)->operator_, t, count, seed, state, row);
+    else
+        dpmf_i_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
 }
 
 static const dpmf_i_strategy_ops CUSTOM = {.class_name = "operator",
@@ -70,7 +74,9 @@ dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *op
     TRY(dpmf_i_strategy_new(&CUSTOM, sizeof *s, "operator", steps, (dpmf_strategy **)&s));
     s->inverse = inverse;
     dpmf_status status = dpmf_i_operator_create(steps, operator_, &s->operator_);
-    if (status == DPMF_OK) *out = &s->base;
-    else dpmf_strategy_free(&s->base);
+    if (status == DPMF_OK)
+        *out = &s->base;
+    else
+        dpmf_strategy_free(&s->base);
     return status;
 }

@@ -73,14 +73,17 @@ static void toeplitz_step(const dpmf_strategy *s, int64_t t, int64_t count, cons
     int back = feeds_back(self);
     const double *f = back ? self->c : self->inverse;
     int64_t buffers = toeplitz_buffers(s);
-    for (int64_t i = 0; i < count; i++) row[i] = back ? seed[i] : f[0] * seed[i];
+    for (int64_t i = 0; i < count; i++)
+        row[i] = back ? seed[i] : f[0] * seed[i];
     for (int64_t j = 1; j <= buffers && j <= t; j++) {
         const double *past = state + ((t - j) % buffers) * count;
         double weight = back ? -f[j] : f[j];
-        for (int64_t i = 0; i < count; i++) row[i] += weight * past[i];
+        for (int64_t i = 0; i < count; i++)
+            row[i] += weight * past[i];
     }
     if (back)
-        for (int64_t i = 0; i < count; i++) row[i] /= f[0];
+        for (int64_t i = 0; i < count; i++)
+            row[i] /= f[0];
     if (buffers > 0) memcpy(state + (t % buffers) * count, back ? row : seed, (size_t)count * sizeof *row);
 }
 
@@ -122,7 +125,8 @@ static int64_t toeplitz_inverse_bands(const dpmf_strategy *s) {
 }
 
 static void copy_row(int64_t t, int64_t count, const double *coefficients, double *values) {
-    for (int64_t j = 0; j < count; j++) values[j] = j <= t ? coefficients[j] : 0;
+    for (int64_t j = 0; j < count; j++)
+        values[j] = j <= t ? coefficients[j] : 0;
 }
 
 static void toeplitz_row(const dpmf_strategy *s, int64_t t, double *values) {
@@ -196,8 +200,10 @@ static dpmf_status check_coefficients(int64_t steps, int64_t count, const double
 }
 
 static dpmf_status finish(toeplitz *s, dpmf_status status, dpmf_strategy **out) {
-    if (status == DPMF_OK) *out = &s->base;
-    else dpmf_strategy_free(&s->base);
+    if (status == DPMF_OK)
+        *out = &s->base;
+    else
+        dpmf_strategy_free(&s->base);
     return status;
 }
 
@@ -272,8 +278,10 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
     double *start = NULL;
     TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &start));
     dpmf_status status = dpmf_i_workload_series(workload, power, bands, start);
-    if (status == DPMF_OK) *out = start;
-    else dpmf_i_free(start);
+    if (status == DPMF_OK)
+        *out = start;
+    else
+        dpmf_i_free(start);
     return status;
 }
 

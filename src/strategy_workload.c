@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for the
- * named workloads A^-1 has at most three bands, so two rows are kept.
+ * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
+ * the named workloads A^-1 has at most three bands, so two rows are kept.
  */
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -247,7 +247,8 @@ static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     dpmf_i_recursion r = dpmf_i_workload_recursion(w, t);
     double *o = state, *m = state + count;
     if (w->momentum == 0) {
-        for (int64_t i = 0; i < count; i++) y[i] = o[i] = r.keep * o[i] + r.rate * x[i];
+        for (int64_t i = 0; i < count; i++)
+            y[i] = o[i] = r.keep * o[i] + r.rate * x[i];
         return;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -263,18 +264,21 @@ static void dense_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     const double *a = w->matrix + t * w->steps;
     for (int64_t i = 0; i < count; i++) {
         double sum = a[t] * x[i];
-        for (int64_t u = 0; u < t; u++) sum += a[u] * state[u * count + i];
+        for (int64_t u = 0; u < t; u++)
+            sum += a[u] * state[u * count + i];
         if (t < w->steps - 1) state[t * count + i] = x[i];
         y[i] = sum;
     }
 }
 
-void dpmf_i_workload_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state,
-                          double *y) {
+void dpmf_i_workload_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
     assert(t >= 0 && t < w->steps);
-    if (w->form == DPMF_I_WORKLOAD_NAMED) named_step(w, t, count, x, state, y);
-    else if (w->form == DPMF_I_WORKLOAD_DENSE) dense_step(w, t, count, x, state, y);
-    else dpmf_i_operator_step(w->operator_, t, count, x, state, y);
+    if (w->form == DPMF_I_WORKLOAD_NAMED)
+        named_step(w, t, count, x, state, y);
+    else if (w->form == DPMF_I_WORKLOAD_DENSE)
+        dense_step(w, t, count, x, state, y);
+    else
+        dpmf_i_operator_step(w->operator_, t, count, x, state, y);
 }
 
 int64_t dpmf_i_workload_inverse_buffers(const dpmf_workload *w) {
@@ -306,7 +310,8 @@ static void dense_inverse_step(const dpmf_workload *w, int64_t t, int64_t count,
     const double *a = w->matrix + t * w->steps;
     for (int64_t i = 0; i < count; i++) {
         double sum = y[i];
-        for (int64_t u = 0; u < t; u++) sum -= a[u] * state[u * count + i];
+        for (int64_t u = 0; u < t; u++)
+            sum -= a[u] * state[u * count + i];
         x[i] = sum / a[t];
         if (t < w->steps - 1) state[t * count + i] = x[i];
     }
@@ -315,9 +320,12 @@ static void dense_inverse_step(const dpmf_workload *w, int64_t t, int64_t count,
 void dpmf_i_workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
                                   double *x) {
     assert(t >= 0 && t < w->steps);
-    if (w->form == DPMF_I_WORKLOAD_NAMED) named_inverse_step(w, t, count, y, state, x);
-    else if (w->form == DPMF_I_WORKLOAD_DENSE) dense_inverse_step(w, t, count, y, state, x);
-    else dpmf_i_operator_inverse_step(w->operator_, t, count, y, state, x);
+    if (w->form == DPMF_I_WORKLOAD_NAMED)
+        named_inverse_step(w, t, count, y, state, x);
+    else if (w->form == DPMF_I_WORKLOAD_DENSE)
+        dense_inverse_step(w, t, count, y, state, x);
+    else
+        dpmf_i_operator_inverse_step(w->operator_, t, count, y, state, x);
 }
 
 /* ---- whole vectors ---- */
@@ -407,7 +415,8 @@ static void dense_column_norms(const dpmf_workload *w, double *norms) {
     int64_t n = w->steps;
     for (int64_t j = 0; j < n; j++) {
         dpmf_i_running sum = {0};
-        for (int64_t t = j; t < n; t++) dpmf_i_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
+        for (int64_t t = j; t < n; t++)
+            dpmf_i_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
         norms[j] = sqrt(dpmf_i_running_value(&sum));
     }
 }
@@ -428,7 +437,9 @@ static dpmf_status operator_column_norms(const dpmf_workload *w, double *norms) 
 
 dpmf_status dpmf_i_workload_column_norms(const dpmf_workload *w, double *norms) {
     if (w->form == DPMF_I_WORKLOAD_OPERATOR) return operator_column_norms(w, norms);
-    if (w->form == DPMF_I_WORKLOAD_NAMED) named_column_norms(w, norms);
-    else dense_column_norms(w, norms);
+    if (w->form == DPMF_I_WORKLOAD_NAMED)
+        named_column_norms(w, norms);
+    else
+        dense_column_norms(w, norms);
     return DPMF_OK;
 }

@@ -49,26 +49,30 @@ static factored factors_of(const dpmf_workload *w) {
 /* poly *= (1 - a x), degree rising by one. */
 static void multiply_factor(double *poly, int *degree, double a) {
     poly[*degree + 1] = 0;
-    for (int j = *degree + 1; j >= 1; j--) poly[j] -= a * poly[j - 1];
+    for (int j = *degree + 1; j >= 1; j--)
+        poly[j] -= a * poly[j - 1];
     (*degree)++;
 }
 
 static void named_series(const factored *f, double power, int64_t count, double *out) {
     double d[FACTORS_MAX + 1] = {1}, m[FACTORS_MAX + 1] = {0};
     int degree = 0;
-    for (int i = 0; i < f->count; i++) multiply_factor(d, &degree, f->a[i]);
+    for (int i = 0; i < f->count; i++)
+        multiply_factor(d, &degree, f->a[i]);
     for (int i = 0; i < f->count; i++) {
         double others[FACTORS_MAX + 1] = {1};
         int others_degree = 0;
         for (int j = 0; j < f->count; j++)
             if (j != i) multiply_factor(others, &others_degree, f->a[j]);
-        for (int j = 0; j <= others_degree; j++) m[j] -= power * f->e[i] * f->a[i] * others[j];
+        for (int j = 0; j <= others_degree; j++)
+            m[j] -= power * f->e[i] * f->a[i] * others[j];
     }
     out[0] = pow(f->scale, power);
     for (int64_t k = 0; k + 1 < count; k++) {
         double sum = 0;
         /* the two sums taken together term by term: for prefix sums this is the exact ratio (k + p)/(k + 1) */
-        for (int j = 0; j < f->count && j <= k; j++) sum += (m[j] - d[j + 1] * (double)(k - j)) * out[k - j];
+        for (int j = 0; j < f->count && j <= k; j++)
+            sum += (m[j] - d[j + 1] * (double)(k - j)) * out[k - j];
         out[k + 1] = sum / (double)(k + 1);
     }
 }
@@ -80,7 +84,8 @@ static void dense_series(const dpmf_workload *w, double power, int64_t count, do
     out[0] = pow(a0, power);
     for (int64_t k = 1; k < count; k++) {
         double sum = 0;
-        for (int64_t j = 1; j <= k; j++) sum += (power * (double)j - (double)(k - j)) * w->matrix[j * n] * out[k - j];
+        for (int64_t j = 1; j <= k; j++)
+            sum += (power * (double)j - (double)(k - j)) * w->matrix[j * n] * out[k - j];
         out[k] = sum / ((double)k * a0);
     }
 }

@@ -51,7 +51,8 @@ static dpmf_status number(slice text, const char *what, double *out) {
 static dpmf_status need_rates(parsed *p, int64_t steps) {
     if (p->rates != NULL) return DPMF_OK;
     TRY(dpmf_i_alloc_doubles(steps, "the learning rates", &p->rates));
-    for (int64_t t = 0; t < steps; t++) p->rates[t] = 1;
+    for (int64_t t = 0; t < steps; t++)
+        p->rates[t] = 1;
     return DPMF_OK;
 }
 
@@ -74,7 +75,8 @@ static dpmf_status parse_cooldown(slice rest, int64_t steps, parsed *p) {
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown floor = %g, accepted: above 0, up to 1", floor_);
     TRY(need_rates(p, steps));
     int64_t m = (int64_t)round(fraction * (double)steps);
-    for (int64_t j = 1; j <= m; j++) p->rates[steps - m + j - 1] *= 1 - (1 - floor_) * (double)j / (double)m;
+    for (int64_t j = 1; j <= m; j++)
+        p->rates[steps - m + j - 1] *= 1 - (1 - floor_) * (double)j / (double)m;
     char number_text[32], text[80] = "cooldown:";
     dpmf_i_format_double(fraction, number_text);
     strcat(text, number_text);
@@ -99,14 +101,16 @@ static dpmf_status parse_rates(slice path, int64_t steps, parsed *p) {
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "learning rates", &array));
     if (array.dimensions != 1 || array.shape[0] != steps) {
-        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                             "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
-                             "steps",
-                             (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
+        status =
+            dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                        "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
+                        "steps",
+                        (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
         goto done;
     }
     TRY_DONE(need_rates(p, steps));
-    for (int64_t t = 0; t < steps; t++) p->rates[t] *= array.values[t];
+    for (int64_t t = 0; t < steps; t++)
+        p->rates[t] *= array.values[t];
     note_schedule(p, "lr");
 done:
     dpmf_array_free(&array);
@@ -143,7 +147,8 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
         status = dpmf_i_fail(DPMF_ERROR_ARGUMENT,
                              "workload: the matrix file is %lld x %lld, accepted: %lld x %lld, as --steps says",
                              (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
-    else status = dpmf_workload_create_dense(steps, array.values, out);
+    else
+        status = dpmf_workload_create_dense(steps, array.values, out);
     dpmf_array_free(&array);
     return status;
 }
@@ -162,8 +167,7 @@ dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload *
     slice path = {0};
     dpmf_status status = DPMF_OK;
     if (text == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
-    if (steps < 1)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (starts((slice){text, strlen(text)}, "file", &path)) return parse_matrix(path, steps, out);
     TRY_DONE(parse_parts(text, steps, &p));
     p.options.learning_rate = p.rates;
@@ -196,7 +200,8 @@ void dpmf_i_workload_write(const dpmf_workload *w, const char *prefix, dpmf_i_wr
     if (w->schedule != NULL) dpmf_i_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
         dpmf_i_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
-    if (w->matrix != NULL) dpmf_i_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
+    if (w->matrix != NULL)
+        dpmf_i_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
 static dpmf_status find_array(const dpmf_i_tensors *tensors, const char *prefix, const char *suffix, int64_t rows,
@@ -243,7 +248,9 @@ dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char 
     }
     TRY(dpmf_i_workload_create_named(steps, &options, schedule, &w));
     dpmf_status status = check_text(w);
-    if (status == DPMF_OK) *out = w;
-    else dpmf_workload_free(w);
+    if (status == DPMF_OK)
+        *out = w;
+    else
+        dpmf_workload_free(w);
     return status;
 }

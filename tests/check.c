@@ -62,7 +62,8 @@ static double *dense_form(const void *object, int64_t n, linear_map map) {
         memset(unit, 0, (size_t)n * sizeof *unit);
         unit[j] = 1;
         check_ok(map(object, unit, column));
-        for (int64_t t = 0; t < n; t++) matrix[t * n + j] = column[t];
+        for (int64_t t = 0; t < n; t++)
+            matrix[t * n + j] = column[t];
     }
     free(unit);
     free(column);
@@ -83,7 +84,8 @@ double *check_strategy_inverse(const dpmf_strategy *c) {
 
 static double largest(int64_t count, const double *x) {
     double value = 0;
-    for (int64_t i = 0; i < count; i++) value = fmax(value, fabs(x[i]));
+    for (int64_t i = 0; i < count; i++)
+        value = fmax(value, fabs(x[i]));
     return value;
 }
 
@@ -91,20 +93,23 @@ static double *product(int64_t n, const double *left, const double *right) {
     double *out = numbers(n * n);
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < n; k++)
-            for (int64_t j = 0; j < n; j++) out[i * n + j] += left[i * n + k] * right[k * n + j];
+            for (int64_t j = 0; j < n; j++)
+                out[i * n + j] += left[i * n + k] * right[k * n + j];
     return out;
 }
 
 static void assert_identity(int64_t n, const double *left, const double *right, double tolerance) {
     double *p = product(n, left, right), scale = fmax(1, largest(n * n, left) * largest(n * n, right));
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) check_near(p[i * n + j] / scale, (i == j) / scale, tolerance);
+        for (int64_t j = 0; j < n; j++)
+            check_near(p[i * n + j] / scale, (i == j) / scale, tolerance);
     free(p);
 }
 
 static void assert_lower(int64_t n, const double *m, double scale) {
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = i + 1; j < n; j++) check_near(m[i * n + j] / scale, 0, 1e-14);
+        for (int64_t j = i + 1; j < n; j++)
+            check_near(m[i * n + j] / scale, 0, 1e-14);
 }
 
 /* f(2x - 3y) = 2 f(x) - 3 f(y), in place and out of place the same. */
@@ -120,9 +125,11 @@ static void assert_linear(const void *object, int64_t n, linear_map map, double 
     check_ok(map(object, y, fy));
     check_ok(map(object, z, fz));
     double scale = 1 + largest(n, fx) + largest(n, fy);
-    for (int64_t t = 0; t < n; t++) check_near(fz[t] / scale, (2 * fx[t] - 3 * fy[t]) / scale, tolerance);
+    for (int64_t t = 0; t < n; t++)
+        check_near(fz[t] / scale, (2 * fx[t] - 3 * fy[t]) / scale, tolerance);
     check_ok(map(object, z, z));
-    for (int64_t t = 0; t < n; t++) check_near(z[t] / scale, fz[t] / scale, 1e-15);
+    for (int64_t t = 0; t < n; t++)
+        check_near(z[t] / scale, fz[t] / scale, 1e-15);
     free(x), free(y), free(z), free(fx), free(fy), free(fz);
 }
 
@@ -149,7 +156,8 @@ static void assert_inverse_bands(const dpmf_workload *a, int64_t n, const double
         check_ok(dpmf_workload_inverse_row(a, t, q, r));
         for (int64_t u = 0; u < n; u++) {
             double left = 0;
-            for (int j = 0; j <= r_bands && j <= t; j++) left += r[j] * inverse[(t - j) * n + u];
+            for (int j = 0; j <= r_bands && j <= t; j++)
+                left += r[j] * inverse[(t - j) * n + u];
             double right = u <= t && t - u <= q_bands ? q[t - u] : 0;
             check_near(left / scale, right / scale, tolerance);
         }
@@ -162,8 +170,10 @@ static void assert_workload_stream(const dpmf_workload *a, int64_t n, double tol
     uint64_t seed = 11;
     double *x[2] = {numbers(n), numbers(n)}, *y[2] = {numbers(n), numbers(n)};
     double *state = numbers(2 * dpmf_i_workload_buffers(a)), *back = numbers(2 * dpmf_i_workload_inverse_buffers(a));
-    for (int64_t i = 0; i < 2 * n; i++) x[i % 2][i / 2] = check_random(&seed);
-    for (int i = 0; i < 2; i++) check_ok(dpmf_workload_apply(a, x[i], y[i]));
+    for (int64_t i = 0; i < 2 * n; i++)
+        x[i % 2][i / 2] = check_random(&seed);
+    for (int i = 0; i < 2; i++)
+        check_ok(dpmf_workload_apply(a, x[i], y[i]));
     double scale = 1 + largest(n, y[0]) + largest(n, y[1]);
     for (int64_t t = 0; t < n; t++) {
         double in[2] = {x[0][t], x[1][t]}, out[2], again[2];
@@ -191,7 +201,8 @@ void check_workload(const dpmf_workload *a, double tolerance) {
     check_ok(dpmf_i_workload_column_norms(a, norms));
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
-        for (int64_t t = 0; t < n; t++) sum += matrix[t * n + j] * matrix[t * n + j];
+        for (int64_t t = 0; t < n; t++)
+            sum += matrix[t * n + j] * matrix[t * n + j];
         check_near(norms[j] / sqrt(sum), 1, tolerance);
     }
     free(matrix), free(inverse), free(norms);
@@ -222,7 +233,8 @@ static void assert_rows(int64_t n, const double *matrix, int64_t bands, const dp
     double *values = numbers(bands), scale = fmax(1, largest(n * n, matrix));
     assert_true(bands >= 1 && bands <= n);
     for (int64_t t = 0; t < n; t++)
-        for (int64_t u = 0; u + bands <= t; u++) check_near(matrix[t * n + u] / scale, 0, tolerance);
+        for (int64_t u = 0; u + bands <= t; u++)
+            check_near(matrix[t * n + u] / scale, 0, tolerance);
     for (int64_t t = 0; row != NULL && t < n; t++) {
         row(c, t, values);
         for (int64_t j = 0; j < bands; j++)
@@ -236,7 +248,8 @@ static void assert_inverse_parts(const dpmf_strategy *c, int64_t n, const double
     for (int64_t t = 0; t < n && c->ops->inverse_part != NULL; t++) {
         int64_t first = t / 3, count = t - first + 1;
         c->ops->inverse_part(c, t, first, count, values);
-        for (int64_t i = 0; i < count; i++) check_near(values[i] / scale, inverse[t * n + first + i] / scale, tolerance);
+        for (int64_t i = 0; i < count; i++)
+            check_near(values[i] / scale, inverse[t * n + first + i] / scale, tolerance);
     }
     free(values);
 }
@@ -260,12 +273,14 @@ static void assert_stream(const dpmf_strategy *c, int64_t n, const double *inver
     uint64_t seed = 23;
     double scale = fmax(1, largest(n * n, inverse)), *z = numbers(3 * n), row[3], spare[3] = {9, 9, 9};
     double *state = numbers(3 * dpmf_strategy_buffers(c)), *late = numbers(3 * dpmf_strategy_buffers(c));
-    for (int64_t i = 0; i < 3 * n; i++) z[i] = i < 3 * (n / 2) && i % 3 == 2 ? 0 : check_random(&seed);
+    for (int64_t i = 0; i < 3 * n; i++)
+        z[i] = i < 3 * (n / 2) && i % 3 == 2 ? 0 : check_random(&seed);
     for (int64_t t = 0; t < n; t++) {
         check_ok(dpmf_strategy_step(c, t, 3, z + 3 * t, state, row));
         for (int i = 0; i < 3; i++) {
             double want = 0;
-            for (int64_t u = 0; u <= t; u++) want += inverse[t * n + u] * z[3 * u + i];
+            for (int64_t u = 0; u <= t; u++)
+                want += inverse[t * n + u] * z[3 * u + i];
             check_near(row[i] / scale, want / scale, tolerance);
         }
         if (t >= n / 2) {
@@ -303,19 +318,22 @@ void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double 
     double *dense_a = check_workload_matrix(a), *dense_c = check_strategy_matrix(c);
     double *inverse = check_strategy_inverse(c), *b = product(n, dense_a, inverse), *again = product(n, b, dense_c);
     double *errors = numbers(n), scale = fmax(1, largest(n * n, dense_a));
-    for (int64_t i = 0; i < n * n; i++) check_near(again[i] / scale, dense_a[i] / scale, tolerance);
+    for (int64_t i = 0; i < n * n; i++)
+        check_near(again[i] / scale, dense_a[i] / scale, tolerance);
 
     dpmf_evaluation e;
     double total = 0, worst = 0, sensitivity = 0;
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
-        for (int64_t t = 0; t < n; t++) sum += dense_c[t * n + j] * dense_c[t * n + j];
+        for (int64_t t = 0; t < n; t++)
+            sum += dense_c[t * n + j] * dense_c[t * n + j];
         sensitivity = fmax(sensitivity, sqrt(sum));
     }
     check_ok(dpmf_error_compute(a, c, NULL, errors));
     for (int64_t t = 0; t < n; t++) {
         double sum = 0;
-        for (int64_t u = 0; u < n; u++) sum += b[t * n + u] * b[t * n + u];
+        for (int64_t u = 0; u < n; u++)
+            sum += b[t * n + u] * b[t * n + u];
         check_near(errors[t] / sqrt(sum), 1, tolerance);
         total += sum;
         worst = fmax(worst, sqrt(sum));

@@ -41,8 +41,8 @@ void check_workload(const dpmf_workload *a, double tolerance);
 
 /*
  * C C^-1 = I both ways; linear; lower triangular; columns, column norms, rows, bands, inverse bands, parts and Toeplitz
- * views agree with the dense forms; the stream of C^-1 equals the solve, for several columns at once; past the last step
- * it refuses.
+ * views agree with the dense forms; the stream of C^-1 equals the solve, for several columns at once; past the last
+ * step it refuses.
  */
 void check_strategy(const dpmf_strategy *c, double tolerance);
 

@@ -35,7 +35,8 @@ static dpmf_evaluation evaluate(const char *family, int64_t steps, int normalize
     return e;
 }
 
-/* Square root of prefix sums, max loss, and its column-normalized form: Pillutla et al. 2025, Table 2.2, to 7 digits. */
+/* Square root of prefix sums, max loss, and its column-normalized form: Pillutla et al. 2025, Table 2.2, to 7 digits.
+ */
 static void test_square_root(void **unused) {
     static const struct {
         int64_t n;
@@ -76,9 +77,11 @@ static void test_routes_agree(void **unused) {
     double *rows = calloc(N * B, sizeof *rows), *matrix = calloc((size_t)N * N, sizeof *matrix), c[B];
     double errors[3][N];
     (void)unused;
-    for (int j = 0; j < B; j++) c[j] = 1 / sqrt(1 + j);
+    for (int j = 0; j < B; j++)
+        c[j] = 1 / sqrt(1 + j);
     for (int t = 0; t < N; t++)
-        for (int j = 0; j < B && j <= t; j++) rows[t * B + j] = matrix[t * N + t - j] = c[j];
+        for (int j = 0; j < B && j <= t; j++)
+            rows[t * B + j] = matrix[t * N + t - j] = c[j];
     dpmf_strategy *s[3] = {0};
     check_ok(dpmf_strategy_create_toeplitz(N, B, c, &s[0]));
     check_ok(dpmf_strategy_create_banded(N, B, rows, &s[1]));
@@ -86,14 +89,16 @@ static void test_routes_agree(void **unused) {
     for (int w = 0; w < 3; w++) {
         dpmf_workload *a = NULL;
         check_ok(dpmf_workload_parse(workloads[w], N, &a));
-        for (int i = 0; i < 3; i++) check_ok(dpmf_error_compute(a, s[i], NULL, errors[i]));
+        for (int i = 0; i < 3; i++)
+            check_ok(dpmf_error_compute(a, s[i], NULL, errors[i]));
         for (int t = 0; t < N; t++) {
             check_near(errors[1][t] / errors[0][t], 1, 1e-11);
             check_near(errors[2][t] / errors[0][t], 1, 1e-11);
         }
         dpmf_workload_free(a);
     }
-    for (int i = 0; i < 3; i++) dpmf_strategy_free(s[i]);
+    for (int i = 0; i < 3; i++)
+        dpmf_strategy_free(s[i]);
     free(rows);
     free(matrix);
 }
@@ -105,7 +110,8 @@ static void test_per_step_and_weights(void **unused) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_evaluation plain, with, doubled;
     (void)unused;
-    for (int t = 0; t < N; t++) weights[t] = t < 10 ? 0 : t / 7.0;
+    for (int t = 0; t < N; t++)
+        weights[t] = t < 10 ? 0 : t / 7.0;
     check_ok(dpmf_evaluate(s.a, NULL, s.c, NULL, &plain, per_step));
     o.weights = weights;
     check_ok(dpmf_evaluate(s.a, NULL, s.c, &o, &with, weighted));

@@ -44,8 +44,10 @@ static dpmf_mechanism *make(int kind) {
     dpmf_strategy_options s = dpmf_strategy_options_defaults();
     o.made_by = "closed form: \"σ\" \\ test";
     s.bands = kind == 3 || kind == 4 ? BANDS : 0;
-    if (kind == 8) check_ok(dpmf_workload_create_dense(N, matrix, &a));
-    else if (kind % 2 == 0) check_ok(dpmf_workload_parse("momentum:0.9,cooldown:0.25:0.05", N, &a));
+    if (kind == 8)
+        check_ok(dpmf_workload_create_dense(N, matrix, &a));
+    else if (kind % 2 == 0)
+        check_ok(dpmf_workload_parse("momentum:0.9,cooldown:0.25:0.05", N, &a));
     else {
         w.nesterov = 1;
         w.momentum = 0.5;
@@ -53,11 +55,16 @@ static dpmf_mechanism *make(int kind) {
         w.learning_rate = rates;
         check_ok(dpmf_workload_create(N, &w, &a));
     }
-    if (kind < 5) check_ok(dpmf_strategy_create(families[kind], a, &s, &c));
-    else if (kind == 5) check_ok(dpmf_strategy_create_banded(N, BANDS, rows, &c));
-    else if (kind == 6) check_ok(dpmf_strategy_create_dense(N, matrix, &c));
-    else if (kind == 7) check_ok(dpmf_strategy_create_toeplitz(N, 6, coefficients, &c));
-    else check_ok(dpmf_strategy_create("workload", a, &s, &c));
+    if (kind < 5)
+        check_ok(dpmf_strategy_create(families[kind], a, &s, &c));
+    else if (kind == 5)
+        check_ok(dpmf_strategy_create_banded(N, BANDS, rows, &c));
+    else if (kind == 6)
+        check_ok(dpmf_strategy_create_dense(N, matrix, &c));
+    else if (kind == 7)
+        check_ok(dpmf_strategy_create_toeplitz(N, 6, coefficients, &c));
+    else
+        check_ok(dpmf_strategy_create("workload", a, &s, &c));
     if (kind % 3 == 1) {
         check_ok(dpmf_strategy_create_normalized(c, &unit));
         o.sigma = 0.1 + kind / 3.0;
@@ -80,7 +87,8 @@ static void assert_same(const dpmf_mechanism *a, const dpmf_mechanism *b) {
     const dpmf_strategy *sa = dpmf_mechanism_strategy(a), *sb = dpmf_mechanism_strategy(b);
     double x[N], ya[N], yb[N], za[N], zb[N];
     uint64_t seed = 41;
-    for (int t = 0; t < N; t++) x[t] = check_random(&seed);
+    for (int t = 0; t < N; t++)
+        x[t] = check_random(&seed);
     assert_string_equal(dpmf_mechanism_digest(a), dpmf_mechanism_digest(b));
     assert_string_equal(dpmf_strategy_family(sa), dpmf_strategy_family(sb));
     assert_int_equal(dpmf_strategy_is_normalized(sa), dpmf_strategy_is_normalized(sb));
@@ -195,7 +203,8 @@ static void test_digest(void **unused) {
     for (int i = 1; i < 5; i++)
         for (int j = i + 1; j < 5; j++)
             assert_string_not_equal(dpmf_mechanism_digest(m[i]), dpmf_mechanism_digest(m[j]));
-    for (int i = 0; i < 5; i++) dpmf_mechanism_free(m[i]);
+    for (int i = 0; i < 5; i++)
+        dpmf_mechanism_free(m[i]);
     dpmf_strategy_free(c);
     dpmf_strategy_free(d);
     dpmf_workload_free(a);
@@ -222,7 +231,8 @@ static void test_threads(void **unused) {
         assert_memory_equal(bytes[i], bytes[0], size[0]);
         dpmf_mechanism_free(m);
     }
-    for (int i = 0; i < 3; i++) dpmf_bytes_free(bytes[i]);
+    for (int i = 0; i < 3; i++)
+        dpmf_bytes_free(bytes[i]);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);
 }
@@ -239,9 +249,12 @@ static dpmf_status cycle(int kind, const char *path) {
     s.bands = BANDS;
     dpmf_status status = dpmf_workload_parse("momentum:0.5,decay:0.1,cooldown:0.5:0.1", N, &a);
     if (status == DPMF_OK) {
-        if (kind == 0) status = dpmf_strategy_create("bsr", a, &s, &c);
-        else if (kind == 1) status = dpmf_strategy_create_dense(N, matrix, &c);
-        else status = dpmf_strategy_create("workload", a, NULL, &c);
+        if (kind == 0)
+            status = dpmf_strategy_create("bsr", a, &s, &c);
+        else if (kind == 1)
+            status = dpmf_strategy_create_dense(N, matrix, &c);
+        else
+            status = dpmf_strategy_create("workload", a, NULL, &c);
     }
     if (status == DPMF_OK) status = dpmf_strategy_create_normalized(c, &unit);
     if (status == DPMF_OK) status = dpmf_mechanism_create(a, NULL, unit, &o, &m);
@@ -260,7 +273,8 @@ static void test_every_allocation_may_fail(void **unused) {
     (void)unused;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/m.dpmf", folder);
-    for (int kind = 0; kind < 3; kind++) FAIL_EACH(cycle(kind, path));
+    for (int kind = 0; kind < 3; kind++)
+        FAIL_EACH(cycle(kind, path));
     unlink(path);
     assert_int_equal(rmdir(folder), 0);
 }

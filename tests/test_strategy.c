@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.9", "decay:0.05",
-                                        "momentum:0.95,decay:0.01,cooldown:0.25:0.05", "nesterov:0.5,cooldown:0.5:0.2"};
+static const char *const WORKLOADS[] = {"prefix",
+                                        "momentum:0.9",
+                                        "nesterov:0.9",
+                                        "decay:0.05",
+                                        "momentum:0.95,decay:0.01,cooldown:0.25:0.05",
+                                        "nesterov:0.5,cooldown:0.5:0.2"};
 enum { WORKLOAD_COUNT = sizeof WORKLOADS / sizeof WORKLOADS[0] };
 
 /* Checks it plain and normalized against every workload, then frees it. */
@@ -24,7 +28,8 @@ static void check_everywhere(dpmf_strategy *c, double tolerance) {
     check_strategy(c, tolerance);
     check_strategy(unit, tolerance);
     check_ok(dpmf_strategy_column_norms(unit, norms));
-    for (int64_t t = 0; t < n; t++) assert_true(norms[t] == 1);
+    for (int64_t t = 0; t < n; t++)
+        assert_true(norms[t] == 1);
     for (int i = 0; i < WORKLOAD_COUNT; i++) {
         dpmf_workload *a = NULL;
         check_ok(dpmf_workload_parse(WORKLOADS[i], n, &a));
@@ -43,9 +48,8 @@ static void test_named(void **unused) {
         const char *family;
         int64_t bands;
         double nu;
-    } cases[] = {{"identity", 0, 0}, {"workload", 0, 0}, {"toeplitz", 0, 0}, {"toeplitz", 0, 0.05},
-                 {"bsr", 1, 0},      {"bsr", 8, 0},      {"bsr", 70, 0},     {"bisr", 1, 0},
-                 {"bisr", 5, 0},     {"bisr", 70, 0}};
+    } cases[] = {{"identity", 0, 0}, {"workload", 0, 0}, {"toeplitz", 0, 0}, {"toeplitz", 0, 0.05}, {"bsr", 1, 0},
+                 {"bsr", 8, 0},      {"bsr", 70, 0},     {"bisr", 1, 0},     {"bisr", 5, 0},        {"bisr", 70, 0}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int w = 0; w < WORKLOAD_COUNT; w++) {
@@ -66,8 +70,11 @@ static void test_buffers(void **unused) {
     static const struct {
         const char *family;
         int64_t bands, buffers, c_bands;
-    } cases[] = {{"identity", 0, 0, 1}, {"workload", 0, 1, 100}, {"toeplitz", 0, 99, 100},
-                 {"bsr", 8, 7, 8},      {"bisr", 6, 5, 100}};
+    } cases[] = {{"identity", 0, 0, 1},
+                 {"workload", 0, 1, 100},
+                 {"toeplitz", 0, 99, 100},
+                 {"bsr", 8, 7, 8},
+                 {"bisr", 6, 5, 100}};
     dpmf_workload *a = NULL;
     (void)unused;
     check_ok(dpmf_workload_parse("prefix", 100, &a));
@@ -87,7 +94,8 @@ static void test_given_coefficients(void **unused) {
     double c[100];
     dpmf_strategy *s = NULL;
     (void)unused;
-    for (int i = 0; i < 100; i++) c[i] = pow(0.7, i) * (i % 3 == 1 ? -0.5 : 1);
+    for (int i = 0; i < 100; i++)
+        c[i] = pow(0.7, i) * (i % 3 == 1 ? -0.5 : 1);
     check_ok(dpmf_strategy_create_toeplitz(100, 100, c, &s));
     assert_string_equal(dpmf_strategy_family(s), "toeplitz");
     check_everywhere(s, 1e-11);
@@ -120,7 +128,8 @@ static void test_banded_and_dense(void **unused) {
     check_ok(dpmf_workload_parse("momentum:0.9", N, &a));
     check_ok(dpmf_error_compute(a, banded, NULL, errors[0]));
     check_ok(dpmf_error_compute(a, dense, NULL, errors[1]));
-    for (int t = 0; t < N; t++) check_near(errors[0][t] / errors[1][t], 1, 1e-12);
+    for (int t = 0; t < N; t++)
+        check_near(errors[0][t] / errors[1][t], 1, 1e-12);
     dpmf_workload_free(a);
     check_everywhere(banded, 1e-11);
     check_everywhere(dense, 1e-11);
@@ -161,9 +170,12 @@ static void test_singular(void **unused) {
     (void)unused;
     check_ok(dpmf_workload_parse("prefix", 5, &a));
     for (int kind = 0; kind < 2; kind++) {
-        for (int t = 0; t < 5; t++) matrix[6 * t] = rows[t];
-        if (kind == 0) check_ok(dpmf_strategy_create_banded(5, 1, rows, &c));
-        else check_ok(dpmf_strategy_create_dense(5, matrix, &c));
+        for (int t = 0; t < 5; t++)
+            matrix[6 * t] = rows[t];
+        if (kind == 0)
+            check_ok(dpmf_strategy_create_banded(5, 1, rows, &c));
+        else
+            check_ok(dpmf_strategy_create_dense(5, matrix, &c));
         check_ok(dpmf_sensitivity_compute(c, NULL, DPMF_ADJACENCY_ZERO_OUT, NULL, &sensitivity));
         check_near(sensitivity.value, 3, 1e-15);
         check_fails(DPMF_ERROR_NUMERICAL, dpmf_strategy_solve(c, zero, x));

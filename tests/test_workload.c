@@ -54,7 +54,8 @@ static void test_definitions(void **unused) {
         assert_string_equal(dpmf_workload_text(w), cases[i].text);
         simulate(N, cases[i].beta, cases[i].nesterov, cases[i].lambda, cases[i].cooldown ? eta : NULL, g, want);
         check_ok(dpmf_workload_apply(w, g, got));
-        for (int t = 0; t < N; t++) check_near(got[t], want[t], 1e-13);
+        for (int t = 0; t < N; t++)
+            check_near(got[t], want[t], 1e-13);
         check_workload(w, 1e-12);
         assert_int_equal(dpmf_workload_is_toeplitz(w), !cases[i].cooldown);
         dpmf_workload_free(w);
@@ -86,8 +87,8 @@ static void test_bands_of_momentum(void **unused) {
 
 /* (A^1/2)^2 = A and A^1/2 A^-1/2 = 1 as power series; prefix sums against binomial(2k, k)/4^k. */
 static void test_series(void **unused) {
-    static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.9", "decay:0.05",
-                                        "momentum:0.99,decay:0.001", "nesterov:0.8,decay:0.3"};
+    static const char *const texts[] = {
+        "prefix", "momentum:0.9", "nesterov:0.9", "decay:0.05", "momentum:0.99,decay:0.001", "nesterov:0.8,decay:0.3"};
     enum { N = 200 };
     double root[N], inverse[N], whole[N];
     (void)unused;
@@ -127,15 +128,18 @@ static void test_series_and_schedules(void **unused) {
     dpmf_workload_options o = dpmf_workload_options_defaults();
     dpmf_workload *w = NULL, *prefix = parse("prefix", N), *cooled = parse("cooldown:0.5:0.1", N);
     (void)unused;
-    for (int t = 0; t < N; t++) constant[t] = 4;
+    for (int t = 0; t < N; t++)
+        constant[t] = 4;
     o.learning_rate = constant;
     check_ok(dpmf_workload_create(N, &o, &w));
     assert_true(dpmf_workload_is_toeplitz(w));
     check_ok(dpmf_i_workload_series(w, 0.5, N, root));
     check_ok(dpmf_i_workload_series(prefix, 0.5, N, plain));
-    for (int t = 0; t < N; t++) check_near(root[t], 2 * plain[t], 1e-14);
+    for (int t = 0; t < N; t++)
+        check_near(root[t], 2 * plain[t], 1e-14);
     check_ok(dpmf_i_workload_series(cooled, 0.5, N, root));
-    for (int t = 0; t < N; t++) check_near(root[t], plain[t], 1e-15);
+    for (int t = 0; t < N; t++)
+        check_near(root[t], plain[t], 1e-15);
     dpmf_workload_free(w);
     dpmf_workload_free(prefix);
     dpmf_workload_free(cooled);
@@ -148,7 +152,8 @@ static void test_dense(void **unused) {
     dpmf_workload *w = NULL;
     (void)unused;
     for (int t = 0; t < N; t++)
-        for (int u = 0; u <= t; u++) matrix[t * N + u] = check_random(&seed) + (t == u ? 3 : 0);
+        for (int u = 0; u <= t; u++)
+            matrix[t * N + u] = check_random(&seed) + (t == u ? 3 : 0);
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
     check_workload(w, 1e-11);
     assert_false(dpmf_workload_is_toeplitz(w));
@@ -156,13 +161,15 @@ static void test_dense(void **unused) {
     dpmf_workload_free(w);
 
     for (int t = 0; t < N; t++)
-        for (int u = 0; u <= t; u++) matrix[t * N + u] = pow(0.5, t - u) * 4;
+        for (int u = 0; u <= t; u++)
+            matrix[t * N + u] = pow(0.5, t - u) * 4;
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
     assert_true(dpmf_workload_is_toeplitz(w));
     check_ok(dpmf_i_workload_series(w, 0.5, N, root));
     for (int t = 0; t < N; t++) {
         double square = 0;
-        for (int j = 0; j <= t; j++) square += root[j] * root[t - j];
+        for (int j = 0; j <= t; j++)
+            square += root[j] * root[t - j];
         check_near(square, matrix[t * N], 1e-13);
     }
     dpmf_workload_free(w);
@@ -171,17 +178,20 @@ static void test_dense(void **unused) {
 /* The user's operator: a leaky sum with one buffer; released exactly once. */
 static void leaky_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)t;
-    for (int64_t i = 0; i < count; i++) y[i] = state[i] = 0.75 * state[i] + 2 * x[i];
+    for (int64_t i = 0; i < count; i++)
+        y[i] = state[i] = 0.75 * state[i] + 2 * x[i];
 }
 
 static void squaring_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)t, (void)state;
-    for (int64_t i = 0; i < count; i++) y[i] = x[i] * x[i];
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] * x[i];
 }
 
 static void deaf_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)state;
-    for (int64_t i = 0; i < count; i++) y[i] = t == 5 ? 0 : x[i];
+    for (int64_t i = 0; i < count; i++)
+        y[i] = t == 5 ? 0 : x[i];
 }
 
 static void count_release(void *context) {
@@ -196,7 +206,8 @@ static void test_operator(void **unused) {
     (void)unused;
     check_ok(dpmf_workload_create_operator(10, &op, &w));
     check_ok(dpmf_workload_apply(w, unit, column));
-    for (int t = 0; t < 10; t++) check_near(column[t], 2 * pow(0.75, t), 1e-15);
+    for (int t = 0; t < 10; t++)
+        check_near(column[t], 2 * pow(0.75, t), 1e-15);
     check_workload(w, 1e-12);
     assert_int_equal(released, 0);
     dpmf_workload_free(w);
@@ -283,7 +294,8 @@ static void test_refusals(void **unused) {
     }
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_parse(NULL, 10, &w));
     static const int64_t steps[] = {0, -1, INT64_MIN, INT64_MAX};
-    for (int i = 0; i < 4; i++) check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_parse("prefix", steps[i], &w));
+    for (int i = 0; i < 4; i++)
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_parse("prefix", steps[i], &w));
     dpmf_workload_options o = dpmf_workload_options_defaults();
     double rates[2] = {1, NAN};
     o.learning_rate = rates;

@@ -252,9 +252,12 @@ dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     TRY(dpmf_i_file_read(path, "array file", &bytes, &size));
     dpmf_status status = dpmf_array_decode(bytes, size, out);
     dpmf_i_free(bytes);
-    char shown[64];
-    if (status == DPMF_ERROR_FORMAT)
-        return dpmf_i_fail(status, "'%s': %s", dpmf_i_show(path, strlen(path), shown), dpmf_last_error());
+    if (status == DPMF_ERROR_FORMAT) { /* of a long path the end says more */
+        const size_t length = strlen(path), from = length > 60 ? length - 60 : 0;
+        char shown[64];
+        return dpmf_i_fail(status, "'%s%s': %s", from > 0 ? "..." : "", dpmf_i_show(path + from, length - from, shown),
+                           dpmf_last_error());
+    }
     return status;
 }
 

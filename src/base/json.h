@@ -25,12 +25,13 @@ typedef struct dpmf_i_writer {
 } dpmf_i_writer;
 
 void dpmf_i_writer_free(dpmf_i_writer *w);
-void dpmf_i_write_raw(dpmf_i_writer *w, const char *text);                 /* as it is */
-void dpmf_i_json_open(dpmf_i_writer *w, const char *key, char bracket);    /* '{' or '['; key NULL inside arrays and at the top */
-void dpmf_i_json_close(dpmf_i_writer *w, char bracket);                    /* '}' or ']' */
+void dpmf_i_write_raw(dpmf_i_writer *w, const char *text); /* as it is */
+void dpmf_i_json_open(dpmf_i_writer *w, const char *key,
+                      char bracket);                    /* '{' or '['; key NULL inside arrays and at the top */
+void dpmf_i_json_close(dpmf_i_writer *w, char bracket); /* '}' or ']' */
 void dpmf_i_json_text(dpmf_i_writer *w, const char *key, const char *value);
 void dpmf_i_json_integer(dpmf_i_writer *w, const char *key, int64_t value);
-void dpmf_i_json_double(dpmf_i_writer *w, const char *key, double value);  /* infinity: the string "inf"; NaN: null */
+void dpmf_i_json_double(dpmf_i_writer *w, const char *key, double value); /* infinity: the string "inf"; NaN: null */
 void dpmf_i_json_bool(dpmf_i_writer *w, const char *key, int value);
 void dpmf_i_json_null(dpmf_i_writer *w, const char *key);
 

@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 
-double dpmf_i_sum(int64_t n, const double *x);                         /* pairwise: error grows like log n */
-double dpmf_i_norm(int64_t n, const double *x);                        /* Euclidean, safe against overflow */
+double dpmf_i_sum(int64_t n, const double *x);  /* pairwise: error grows like log n */
+double dpmf_i_norm(int64_t n, const double *x); /* Euclidean, safe against overflow */
 double dpmf_i_dot(int64_t n, const double *x, const double *y);
 
 /* y = T x with T lower-triangular Toeplitz of first column c (count terms, then zeros). In place allowed. */
@@ -23,7 +23,8 @@ void dpmf_i_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, con
 void dpmf_i_banded_apply(int64_t n, int64_t bands, const double *rows, const double *x, double *y);
 void dpmf_i_banded_solve(int64_t n, int64_t bands, const double *rows, const double *y, double *x);
 
-/* Dense lower triangular n x n: y = L x, x = L^-1 y (in place allowed), inverse in place, product M = L M (M n x n lower). */
+/* Dense lower triangular n x n: y = L x, x = L^-1 y (in place allowed), inverse in place, product M = L M (M n x n
+ * lower). */
 void dpmf_i_lower_apply(int64_t n, const double *lower, const double *x, double *y);
 void dpmf_i_lower_solve(int64_t n, const double *lower, const double *y, double *x);
 DPMF_MUST_CHECK dpmf_status dpmf_i_lower_invert(int64_t n, double *lower); /* singular: DPMF_ERROR_NUMERICAL */
@@ -38,7 +39,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_symmetric_eigen(int64_t n, double *a, double 
 /* Singular values of an m x n matrix, descending, min(m,n) of them; `a` is destroyed. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_singular_values(int64_t m, int64_t n, double *a, double *values);
 
-/* a (m x n, m <= n) = L Q with orthonormal rows of Q: writes the m x m lower L with non-negative diagonal; a is destroyed. */
+/* a (m x n, m <= n) = L Q with orthonormal rows of Q: writes the m x m lower L with non-negative diagonal; a is
+ * destroyed. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_lq(int64_t m, int64_t n, double *a, double *lower);
 
 #endif
