@@ -76,8 +76,7 @@ typedef struct dpmf_i_task {
     int64_t stamps, length;
     int64_t reach; /* X[t,u] = 0 for |t-u| >= reach, 1 <= reach <= length */
 
-    /* A core without structure, held whole: its columns, each `rows` long, and where they begin and end to be non-zero
-     */
+    /* A core without structure, held whole: columns of `rows` numbers, not zero from `begins` to before `ends` */
     double *columns;
     int64_t rows, *begins, *ends;
 } dpmf_i_task;

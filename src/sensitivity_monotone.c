@@ -14,7 +14,10 @@
  *
  * and the largest right-hand side over separated u_1 < u_2 < ... is a dynamic program, O(n k) in all, one diagonal of Y
  * at a time. If evenly spaced steps attain it and Y = X, it is the sensitivity. In shuffled epochs the pick of j epochs
- * before is at least 1 + (j-1)b before, and each epoch takes its largest g.
+ * before is at least 1 + (j-1)b before, and each epoch takes its largest g. For Toeplitz C that is not normalized,
+ * where Y falls with both of its steps, a closer bound follows from both neighbours: the pick at place p of its epoch
+ * is at least p + 1 + (j-1)b after that of j epochs before and jb - p before that of j epochs after. Places are taken
+ * together in ranges, each with the entries of Y at its nearest ends.
  *
  * Such a Y is there for
  *   - Toeplitz C: that of the non-increasing majorant max_{j>=i} |c_j|. For fixed u the sum over c_i c_{i+lag},
@@ -179,6 +182,73 @@ static dpmf_status run(const dpmf_i_gram *gram, monotone *m) {
     return DPMF_OK;
 }
 
+/* ---- shuffled epochs, both neighbours ---- */
+
+enum { RANGES_MAX = 64 }; /* of places in an epoch */
+
+typedef struct places {
+    const dpmf_i_task *task;
+    int64_t low, high; /* the range */
+    int forward;       /* the lags lead to later epochs */
+    double *sums;      /* for each epoch, of this range */
+} places;
+
+static dpmf_status add_neighbours(void *context, int64_t lag, const double *values) {
+    const places *s = context;
+    const int64_t n = s->task->n, k = s->task->k, b = s->task->b;
+    int64_t apart = s->forward ? (lag + s->high) / b : (lag - s->low - 1) / b + 1;
+    for (int64_t e = 0; e + apart < k; e++) {
+        int64_t first = s->forward ? e * b + s->high : (e + 1) * b - 1; /* the earlier step */
+        int64_t own = s->forward ? e : e + apart;                       /* whose sum it is */
+        if (own * b + s->low < n && first + lag < n) s->sums[own] += values[first];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status add_range(const dpmf_i_gram *gram, places *s, double *best) {
+    const dpmf_i_task *task = s->task;
+    const int64_t b = task->b, k = task->k, reach = task->reach, back = s->low + 1, ahead = b - s->high;
+    const char *const what = "bounding places in epochs";
+    int64_t back_end = back + (k - 1) * b < reach ? back + (k - 1) * b : reach;
+    int64_t ahead_end = ahead + (k - 1) * b < reach ? ahead + (k - 1) * b : reach;
+    s->forward = 0;
+    TRY(dpmf_i_gram_sweep(gram, back, b, back_end, what, add_neighbours, s));
+    s->forward = 1;
+    TRY(dpmf_i_gram_sweep(gram, ahead, b, ahead_end, what, add_neighbours, s));
+    for (int64_t e = 0; e < k; e++)
+        best[e] = fmax(best[e], s->sums[e]);
+    return DPMF_OK;
+}
+
+static dpmf_status both_neighbours(const dpmf_i_gram *gram, double *square) {
+    const dpmf_i_task *task = gram->task;
+    const int64_t n = task->n, k = task->k, b = task->b;
+    double room = task->work_max / (40 * (double)n * (double)k), *memory = NULL, sum = 0;
+    int64_t ranges = room > RANGES_MAX ? RANGES_MAX : room < 2 ? 0 : (int64_t)room;
+    if (ranges > b) ranges = b;
+    if (ranges == 0) return DPMF_OK;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_alloc_doubles(n + 2 * k, "bounds of epochs", &memory));
+    double *diagonal = memory, *best = diagonal + n;
+    places s = {.task = task, .sums = best + k};
+    TRY_DONE(dpmf_i_gram_lag(gram, 0, diagonal));
+    for (int64_t q = 0; q < ranges; q++) {
+        s.low = q * b / ranges;
+        s.high = (q + 1) * b / ranges - 1;
+        for (int64_t e = 0; e < k; e++)
+            s.sums[e] = e * b + s.low < n ? diagonal[e * b + s.low] : 0;
+        TRY_DONE(add_range(gram, &s, best));
+    }
+    for (int64_t e = 0; e < k; e++)
+        sum += best[e];
+    *square = sum;
+done:
+    dpmf_i_free(memory);
+    return status;
+}
+
+/* ---- together ---- */
+
 dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_task *task, dpmf_i_found *best) {
     dpmf_i_gram gram;
     monotone m = {.task = task};
@@ -200,6 +270,7 @@ dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_task *task, dpmf_i_found *b
         dpmf_i_found_sum(task, m.upper, DPMF_I_METHOD_EVEN, best);
         goto done;
     }
+    if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL) TRY_DONE(both_neighbours(&gram, &m.upper));
     dpmf_i_found_improve(best, m.upper, tight ? DPMF_I_METHOD_DISTANCE : DPMF_I_METHOD_MAJORANT);
 done:
     dpmf_i_free(gram.majorant);

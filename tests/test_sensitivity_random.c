@@ -222,6 +222,31 @@ static void test_upper_bounds(void **unused) {
     assert_true(count > 200 && sum / count < 1.3);
 }
 
+/* Epochs longer than are looked at step by step: places taken together bound what each of them gives, and not far
+ * above. */
+static void test_long_epochs(void **unused) {
+    enum { N = 1000 };
+    const dpmf_run run = dpmf_run_defaults();
+    double c[N];
+    dpmf_strategy *s = NULL;
+    dpmf_participation *p = NULL;
+    dpmf_i_task task;
+    dpmf_i_found places = DPMF_I_NOT_FOUND, rows = DPMF_I_NOT_FOUND;
+    (void)unused;
+    for (int i = 0; i < N; i++)
+        c[i] = 1 / sqrt(1 + i);
+    check_ok(dpmf_strategy_create_toeplitz(N, N, c, &s));
+    check_ok(dpmf_participation_parse("shuffled:4,260", N, &p));
+    open_task(s, p, &run, &task);
+    check_ok(dpmf_i_sensitivity_monotone(&task, &places));
+    check_ok(dpmf_i_bound_rows(&task, &rows));
+    assert_true(places.square >= rows.square * (1 - 1e-13) && places.square < rows.square * 1.01);
+    dpmf_i_task_close(&task);
+    dpmf_i_pool_free(task.pool);
+    dpmf_strategy_free(s);
+    dpmf_participation_free(p);
+}
+
 /* With less work and memory allowed than is usual, other routes are taken, and what must hold still holds. */
 static void test_limits(void **unused) {
     uint64_t seed = 7;
@@ -322,9 +347,13 @@ static void test_many_patterns(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_matrices), cmocka_unit_test(test_random_families),
-        cmocka_unit_test(test_forced_bounds),   cmocka_unit_test(test_upper_bounds),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_random_matrices),
+        cmocka_unit_test(test_random_families),
+        cmocka_unit_test(test_forced_bounds),
+        cmocka_unit_test(test_upper_bounds),
+        cmocka_unit_test(test_long_epochs),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_ring),
         cmocka_unit_test(test_many_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,10 +168,9 @@ static void test_a_million_steps(void **unused) {
         int normalize;
         dpmf_kind kind;
     } table[] = {
-        {"tree-online", "cyclic:10,100000", 0, DPMF_EXACT},     {"toeplitz", "cyclic:10,100000", 0, DPMF_EXACT},
-        {"toeplitz", "minsep:10,100000", 0, DPMF_EXACT},        {"tree-online", "shuffled:10,100000", 0, DPMF_EXACT},
-        {"tree", "minsep:10,100000", 0, DPMF_UPPER_BOUND},      {"toeplitz", "cyclic:10,100000", 1, DPMF_EXACT},
-        {"toeplitz", "shuffled:10,100000", 0, DPMF_UPPER_BOUND}};
+        {"tree-online", "cyclic:10,100000", 0, DPMF_EXACT}, {"toeplitz", "cyclic:10,100000", 0, DPMF_EXACT},
+        {"toeplitz", "minsep:10,100000", 0, DPMF_EXACT},    {"tree-online", "shuffled:10,100000", 0, DPMF_EXACT},
+        {"tree", "minsep:10,100000", 0, DPMF_UPPER_BOUND},  {"toeplitz", "cyclic:10,100000", 1, DPMF_EXACT}};
     meter m = {0};
     const dpmf_allocator hook = {meter_allocate, meter_release, &m};
     (void)unused;
