@@ -17,7 +17,7 @@ static const family families[] = {
     {.name = "bsr", .available = true, .closed_form = true, .bands = true},
     {.name = "bisr", .available = true, .closed_form = true, .bands = true, .parameter = "inverse_coefficients"},
     {.name = "blt", .parameter = "parameters"},
-    {.name = "tvblt", .parameter = "parameters"},
+    {.name = "tvblt", .available = true},
     {.name = "lowrank", .parameter = "parameters"},
     {.name = "tree", .available = true, .closed_form = true},
     {.name = "tree-online", .available = true, .closed_form = true},
@@ -46,6 +46,8 @@ int check_family(const char *name, const arguments *given) {
     const family *kind = find_family(name);
     if (kind == NULL) return refuse_name(name);
     bool parameters = option_given(given, OPTION_PARAMETERS);
+    if (!kind->closed_form && kind->parameter == NULL && given->operand == NULL)
+        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or 'dpmf optimize' is needed", name);
     if (!kind->closed_form && !parameters && given->operand == NULL)
         return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is needed%s", name,
                     kind->available ? "" : " (and this version does not have the family)");

@@ -18,6 +18,18 @@ const verb_row verbs[VERB_TOTAL] = {
                 "from it, and an option that contradicts it is refused.",
             .run = cmd_evaluate,
         },
+    [VERB_OPTIMIZE] =
+        {
+            .name = "optimize",
+            .usage = "optimize --steps N --family NAME [OPTION]...",
+            .summary = "the best mechanism of a family, and how far from the best possible it is",
+            .description =
+                "Finds the best strategy of a family under single participation and evaluates it. dense is the best "
+                "there is: its loss is enclosed by two bounds at any number of steps, and its matrix is formed up to "
+                "8192 of them. tvblt is the same as a noise stream with few buffers; without --buffers the fewest "
+                "that reach --wanted-ratio are taken.",
+            .run = cmd_optimize,
+        },
     [VERB_INSPECT] =
         {
             .name = "inspect",
@@ -44,6 +56,18 @@ const verb_row verbs[VERB_TOTAL] = {
                 "choquette-choo-2023-table-1, pillutla-2025-table-2.2, pillutla-2025-table-2.3.",
             .run = cmd_reproduce,
         },
+    [VERB_BENCH] =
+        {
+            .name = "bench",
+            .usage = "bench [NAME] [OPTION]...",
+            .operand = "NAME",
+            .summary = "timings, as ratios to something measured in the same run",
+            .description =
+                "Runs the benchmarks, or the one called NAME: optimum. Every row is a median of repeats and is "
+                "compared with a limit or a peer that was timed in the same run. Debian's OpenBLAS may mistake the "
+                "processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",
+            .run = cmd_bench,
+        },
     [VERB_HELP] =
         {
             .name = "help",
@@ -56,8 +80,10 @@ const verb_row verbs[VERB_TOTAL] = {
 };
 
 #define EVALUATE (1u << VERB_EVALUATE)
+#define OPTIMIZE (1u << VERB_OPTIMIZE)
 #define INSPECT (1u << VERB_INSPECT)
 #define REPRODUCE (1u << VERB_REPRODUCE)
+#define BENCH (1u << VERB_BENCH)
 #define HELP (1u << VERB_HELP)
 
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
@@ -71,14 +97,14 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "N",
                       .count_low = 1,
                       .count_high = MOST_STEPS,
-                      .verbs = EVALUATE,
+                      .verbs = EVALUATE | OPTIMIZE,
                       .help = "number of steps. Needed unless a FILE gives it"},
     [OPTION_WORKLOAD] = {.name = "workload",
                          .kind = KIND_TEXT,
                          .argument = "WORKLOAD",
                          .values = WORKLOADS,
                          .preset = "prefix",
-                         .verbs = EVALUATE,
+                         .verbs = EVALUATE | OPTIMIZE,
                          .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
                                  "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
                                  "learning rate is 1 before the last m steps, then falls linearly to FLOOR"},
@@ -87,7 +113,7 @@ const option_row options[OPTION_TOTAL] = {
                               .argument = "PATTERN",
                               .values = PARTICIPATIONS,
                               .preset = "single",
-                              .verbs = EVALUATE,
+                              .verbs = EVALUATE | OPTIMIZE,
                               .help =
                                   "in which steps the data of one example may be used: one; every B steps, K times; "
                                   "at most K, at least B apart; one in each of K epochs of B steps; all"},
@@ -95,7 +121,7 @@ const option_row options[OPTION_TOTAL] = {
                                   .kind = KIND_TEXT,
                                   .argument = "WORKLOAD",
                                   .values = WORKLOADS,
-                                  .verbs = EVALUATE,
+                                  .verbs = EVALUATE | OPTIMIZE,
                                   .help =
                                       "the workload that the strategy is made from (its square root, say), where that "
                                       "differs from --workload. Given alone, --workload is both"},
@@ -103,7 +129,7 @@ const option_row options[OPTION_TOTAL] = {
                                        .kind = KIND_TEXT,
                                        .argument = "PATTERN",
                                        .values = PARTICIPATIONS,
-                                       .verbs = EVALUATE,
+                                       .verbs = EVALUATE | OPTIMIZE,
                                        .help =
                                            "the participation that the strategy is optimised for, where that differs "
                                            "from --participation. It must be possible in N steps; it changes "
@@ -112,14 +138,15 @@ const option_row options[OPTION_TOTAL] = {
                        .kind = KIND_TEXT,
                        .argument = "NAME",
                        .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr|tree|tree-online|"
-                                 "tree-full|fft|fft-opt",
-                       .verbs = EVALUATE,
-                       .help = "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
-                               "the square root of the workload, or given coefficients; banded Toeplitz; the first "
-                               "diagonals of the square root; those of its inverse; binary trees that sum complete "
-                               "nodes, that refine each node from below (Honaker), with the best decoder; the FFT "
-                               "mechanism, and its best decoder. dense, banded and banded-toeplitz need "
-                               "--parameters"},
+                                 "tree-full|fft|fft-opt|tvblt",
+                       .verbs = EVALUATE | OPTIMIZE,
+                       .help =
+                           "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
+                           "the square root of the workload, or given coefficients; banded Toeplitz; the first "
+                           "diagonals of the square root; those of its inverse; binary trees that sum complete "
+                           "nodes, that refine each node from below (Honaker), with the best decoder; the FFT "
+                           "mechanism, and its best decoder; the optimum as a stream with few buffers. evaluate needs "
+                           "--parameters for dense, banded and banded-toeplitz; optimize makes dense and tvblt"},
     [OPTION_BANDS] = {.name = "bands",
                       .kind = KIND_COUNT,
                       .argument = "B",
@@ -128,6 +155,23 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = EVALUATE,
                       .help = "number of diagonals, the main one included, of bsr and bisr. With --parameters it must "
                               "agree with the file"},
+    [OPTION_BUFFERS] = {.name = "buffers",
+                        .kind = KIND_COUNT,
+                        .argument = "D",
+                        .count_low = 1,
+                        .count_high = 32,
+                        .verbs = OPTIMIZE,
+                        .help = "nodes of a tvblt. The stream keeps one buffer a node, two with momentum; the answer "
+                                "says how many in all"},
+    [OPTION_WANTED_RATIO] = {.name = "wanted-ratio",
+                             .kind = KIND_NUMBER,
+                             .argument = "X",
+                             .number_low = 1.0,
+                             .number_high = 1e300,
+                             .preset = "1.001",
+                             .verbs = OPTIMIZE,
+                             .help = "without --buffers: how far above the proven lower bound the loss of a tvblt may "
+                                     "be; the fewest nodes that reach it are taken"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",
@@ -175,26 +219,35 @@ const option_row options[OPTION_TOTAL] = {
                      .argument = "LOSS",
                      .values = "rms|max",
                      .preset = "rms",
-                     .verbs = EVALUATE,
-                     .help = "the loss that is compared with its lower bound: that of all steps, or of the worst"},
+                     .verbs = EVALUATE | OPTIMIZE,
+                     .help =
+                         "the loss that is optimized and compared with its lower bound: of all steps, or of the worst"},
+    [OPTION_TOLERANCE] = {.name = "tolerance",
+                          .kind = KIND_NUMBER,
+                          .argument = "X",
+                          .number_low = 1e-10,
+                          .number_high = 1.0,
+                          .preset = "1e-6",
+                          .verbs = OPTIMIZE,
+                          .help = "stop when the two bounds of the optimum are this close, relatively"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
                         .argument = "FILE.npy",
-                        .verbs = EVALUATE,
+                        .verbs = EVALUATE | OPTIMIZE,
                         .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
     [OPTION_ADJACENCY] = {.name = "adjacency",
                           .kind = KIND_CHOICE,
                           .argument = "KIND",
                           .values = "zero-out|add-remove|replace-one",
                           .preset = "zero-out",
-                          .verbs = EVALUATE,
+                          .verbs = EVALUATE | OPTIMIZE,
                           .help = "which data sets are neighbours. replace-one doubles the sensitivity"},
     [OPTION_SENSITIVITY] = {.name = "sensitivity",
                             .kind = KIND_CHOICE,
                             .argument = "METHOD",
                             .values = "auto|spectral|absolute|signs",
                             .preset = "auto",
-                            .verbs = EVALUATE,
+                            .verbs = EVALUATE | OPTIMIZE,
                             .help = "how the sensitivity is found. auto: exact where a theorem gives it, else the "
                                     "smallest valid upper bound. The others force one bound: by the largest "
                                     "eigenvalue, by absolute values, by the maximum over signs (K up to 20)"},
@@ -203,29 +256,29 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "WHEN",
                       .values = "auto|none|force",
                       .preset = "auto",
-                      .verbs = EVALUATE,
+                      .verbs = EVALUATE | OPTIMIZE,
                       .help = "the proven lower bound on the losses of any mechanism: where one is known, up to 2M "
                               "steps; never; or at any size, and fail where none is known"},
     [OPTION_PER_STEP] = {.name = "per-step",
                          .kind = KIND_FLAG,
-                         .verbs = EVALUATE,
+                         .verbs = EVALUATE | OPTIMIZE,
                          .help = "also the error of every step"},
     [OPTION_THREADS] = {.name = "threads",
                         .kind = KIND_COUNT,
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = EVALUATE | REPRODUCE,
+                        .verbs = EVALUATE | OPTIMIZE | REPRODUCE | BENCH,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | INSPECT | REPRODUCE,
+                     .verbs = EVALUATE | OPTIMIZE | INSPECT | REPRODUCE | BENCH,
                      .help = "print one JSON object instead of a table"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = EVALUATE,
+                    .verbs = EVALUATE | OPTIMIZE,
                     .help = "save the mechanism, without sigma"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
@@ -251,7 +304,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | INSPECT | REPRODUCE | HELP,
+                     .verbs = EVALUATE | OPTIMIZE | INSPECT | REPRODUCE | BENCH | HELP,
                      .help = "explain the verb and its options"},
 };
 

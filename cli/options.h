@@ -9,7 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum verb_id { VERB_EVALUATE, VERB_INSPECT, VERB_REPRODUCE, VERB_HELP, VERB_TOTAL } verb_id;
+typedef enum verb_id {
+    VERB_EVALUATE,
+    VERB_OPTIMIZE,
+    VERB_INSPECT,
+    VERB_REPRODUCE,
+    VERB_BENCH,
+    VERB_HELP,
+    VERB_TOTAL
+} verb_id;
 
 typedef enum option_id {
     OPTION_STEPS,
@@ -19,6 +27,8 @@ typedef enum option_id {
     OPTION_OPTIMIZE_PARTICIPATION,
     OPTION_FAMILY,
     OPTION_BANDS,
+    OPTION_BUFFERS,
+    OPTION_WANTED_RATIO,
     OPTION_NU,
     OPTION_STAMPS,
     OPTION_DECODER,
@@ -26,6 +36,7 @@ typedef enum option_id {
     OPTION_TRIANGULAR,
     OPTION_PARAMETERS,
     OPTION_LOSS,
+    OPTION_TOLERANCE,
     OPTION_WEIGHTS,
     OPTION_ADJACENCY,
     OPTION_SENSITIVITY,

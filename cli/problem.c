@@ -123,28 +123,39 @@ static int make_triangular(const arguments *given, problem *p) {
 
 /* ---- from options ---------------------------------------------------------------------------------------------- */
 
+int problem_without_strategy(const arguments *given, problem *out, dpmf_workload **optimize_for) {
+    int64_t steps = given->count[OPTION_STEPS];
+    if (!option_given(given, OPTION_STEPS))
+        return fail(EXIT_USAGE, "%s needs --steps N%s", verbs[given->verb].name,
+                    verbs[given->verb].operand == NULL ? "" : " or a mechanism FILE");
+    int code = make_workload(given, OPTION_WORKLOAD, steps, &out->own_workload);
+    if (code == 0) code = make_participation(given, OPTION_PARTICIPATION, steps, &out->own_participation);
+    if (code == 0) code = check_optimize_participation(given, steps);
+    if (code == 0) code = make_weights(given, steps, &out->own_weights);
+    if (code == 0) code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, steps, optimize_for);
+    if (code != 0) return code;
+    out->workload = out->own_workload;
+    out->participation = out->own_participation;
+    out->weights = out->own_weights.values;
+    out->adjacency = adjacency_of(given);
+    out->sensitivity = sensitivity_of(given);
+    return 0;
+}
+
 int problem_from_options(const arguments *given, problem *out) {
     const char *name = option_text(given, OPTION_FAMILY);
-    int64_t steps = given->count[OPTION_STEPS];
+    dpmf_workload *source = NULL;
     if (!option_given(given, OPTION_STEPS))
         return fail(EXIT_USAGE, "%s needs --steps N or a mechanism FILE", verbs[given->verb].name);
     if (name == NULL) return fail(EXIT_USAGE, "%s needs --family NAME or a mechanism FILE", verbs[given->verb].name);
     int code = check_family(name, given);
-    if (code == 0) code = make_workload(given, OPTION_WORKLOAD, steps, &out->own_workload);
-    if (code == 0) code = make_participation(given, OPTION_PARTICIPATION, steps, &out->own_participation);
-    if (code == 0) code = check_optimize_participation(given, steps);
-    if (code == 0) code = make_weights(given, steps, &out->own_weights);
+    if (code == 0) code = problem_without_strategy(given, out, &source);
     if (code == 0)
-        code =
-            make_strategy_for(given, find_family(name), out->own_workload,
-                              (strategy_shape){0, 1, option_given(given, OPTION_COLUMN_NORMALIZE)}, &out->own_strategy);
+        code = make_strategy(given, find_family(name), source != NULL ? source : out->workload,
+                             (strategy_shape){0, 1, option_given(given, OPTION_COLUMN_NORMALIZE)}, &out->own_strategy);
+    dpmf_workload_free(source);
     if (code != 0) return code;
-    out->workload = out->own_workload;
-    out->participation = out->own_participation;
     out->strategy = out->own_strategy;
-    out->weights = out->own_weights.values;
-    out->adjacency = adjacency_of(given);
-    out->sensitivity = sensitivity_of(given);
     out->made_by = option_given(given, OPTION_PARAMETERS) ? "given parameters" : "closed form";
     return make_triangular(given, out);
 }

@@ -26,6 +26,9 @@ typedef struct problem {
 /* Each: 0, or the exit code after a message. Free the problem in any case; start from {0}. */
 int problem_from_options(const arguments *given, problem *out);
 
+/* The same without a strategy; *optimize_for is NULL or the workload of --optimize-workload, the caller's to free. */
+int problem_without_strategy(const arguments *given, problem *out, dpmf_workload **optimize_for);
+
 /* From the operand FILE; options that say something else than the file are refused. */
 int problem_from_file(const arguments *given, problem *out);
 

@@ -123,6 +123,7 @@ static dpmf_status compute_ours(cell *c, double perturb, const dpmf_run *run) {
     made.stamps = stamped ? table->row[c->row] : 1;
     made.column_normalize = c->column->column_normalize;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    how.lower_bound = DPMF_LOWER_BOUND_NONE; /* not in the tables */
     how.sensitivity = c->column->sensitivity;
     how.lower_bound = DPMF_LOWER_BOUND_NONE;
     how.run = *run;

@@ -6,8 +6,10 @@
 #include "options.h"
 
 int cmd_evaluate(const arguments *given);
+int cmd_optimize(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_reproduce(const arguments *given);
+int cmd_bench(const arguments *given);
 int cmd_help(const arguments *given);
 
 /* Prints the general help, or that of one verb (cmd_help.c). */

@@ -7,10 +7,11 @@
  *   1  status, messages, memory, long work
  *   2  workload        A, the linear map whose outputs the user wants accurate
  *   3  participation   which steps one example (or user) may take part in
- *   4  strategy        C, whose inverse shapes the noise: row t of C^-1 Z is added at step t
+ *   4  strategy        C, whose left inverse W shapes the noise: row t of W Z is added at step t
  *   5  sensitivity, error, evaluation
- *   6  mechanism       strategy + sigma + everything that was assumed; one file
- *   7  arrays on disk  .npy
+ *   6  optimize        the best strategy of a family
+ *   7  mechanism       strategy + sigma + everything that was assumed; one file
+ *   8  arrays on disk  .npy
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -436,7 +437,53 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    dpmf_evaluation *out, double *per_step);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 6  Mechanism
+ * 6  Optimize: the best strategy of a family, under single participation
+ *
+ *     dense   the best there is (Denisov et al. 2022, Theorem 3.2), at any number of steps for the named workloads;
+ *             matrices up to 4096 steps
+ *     tvblt   the same as a noise stream with few buffers: a BLT whose coefficients vary with time (docs/optimum.md).
+ *             A node keeps one buffer, or two with momentum.
+ *
+ * The two optimum bounds enclose the loss of the best mechanism whatever its form: the lower one is proven for every
+ * mechanism, the upper one is reached by the dense optimum.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_loss { DPMF_LOSS_RMS = 0, DPMF_LOSS_MAX } dpmf_loss;
+
+/* How an iteration ended; not an error. */
+typedef enum dpmf_outcome { DPMF_CONVERGED = 0, DPMF_ITERATION_LIMIT } dpmf_outcome;
+DPMF_API const char *dpmf_outcome_name(dpmf_outcome outcome); /* "converged", "iteration limit" */
+
+#define DPMF_DENSE_STEPS_MAX 8192
+
+typedef struct dpmf_optimize_options {
+    dpmf_loss loss;
+    int nodes;             /* tvblt: 1 to 32; 0: the fewest that reach wanted_ratio */
+    double wanted_ratio;   /* tvblt with nodes 0: loss over the proven lower bound, above 1; 0 means 1.001 */
+    double tolerance;      /* on optimum_upper/optimum_lower - 1; 1e-10 to 1 */
+    const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
+    dpmf_run run;
+} dpmf_optimize_options;
+
+DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tolerance 1e-6 */
+
+typedef struct dpmf_optimization {
+    dpmf_outcome outcome;
+    int iterations;
+    int nodes; /* of a tvblt; 0 otherwise */
+    double optimum_lower, optimum_upper;
+} dpmf_optimization;
+
+/*
+ * *out becomes NULL for `dense` above DPMF_DENSE_STEPS_MAX steps, where the bounds are the answer; with out = NULL no
+ * strategy is made at all.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload,
+                                                   const dpmf_optimize_options *options, dpmf_strategy **out,
+                                                   dpmf_optimization *result);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 7  Mechanism
  *
  * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
  * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here.
@@ -488,7 +535,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
 DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 7  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 8  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

@@ -25,12 +25,17 @@
  * when k is large: under full participation max loss >= n for prefix sums, which independent noise attains. Under
  * single participation it is one column of A, and not worth its print.
  *
+ * The optimum. Under single participation every q in the simplex is such a draw, and the best one is the dual of the
+ * optimal mechanism (optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
+ * on the rows too, for the max loss. Where the workload has no cheap optimum the nuclear norm stands in.
+ *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
 #include "bound.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
+#include "optimum.h"
 #include "participation.h"
 
 #include <assert.h>
@@ -39,11 +44,13 @@
 
 static const int64_t AUTO_STEPS_MAX = 2000000; /* what include/dpmf.h promises */
 
-enum { NUCLEAR, NUCLEAR_AND_CONTRIBUTION, CONTRIBUTION, SCOPES };
+enum { NUCLEAR, NUCLEAR_AND_CONTRIBUTION, CONTRIBUTION, OPTIMUM, OPTIMUM_RMS, SCOPES };
 static const char *const SCOPE[SCOPES] = {[NUCLEAR] = "any mechanism: nuclear norm",
                                           [NUCLEAR_AND_CONTRIBUTION] =
                                               "any mechanism: nuclear norm (RMS), one unit's contribution (max)",
-                                          [CONTRIBUTION] = "any mechanism: one unit's contribution"};
+                                          [CONTRIBUTION] = "any mechanism: one unit's contribution",
+                                          [OPTIMUM] = "any mechanism: dual of the optimum",
+                                          [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss"};
 
 const char *dpmf_i_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
@@ -127,9 +134,40 @@ static double round_down(double x) {
     return ldexp(floor(part * 0x1p40 - 0.25), exponent - 40);
 }
 
+/* The dual value of one loss, 0 where the optimum is not known; within 1e-6 of the optimum, or 5e-6 for long runs. */
+static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, double *out) {
+    dpmf_i_optimum found = {0};
+    double tolerance = a->steps <= 131072 ? 1e-6 : 5e-6;
+    dpmf_status status = dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
+    if (status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL) return DPMF_OK; /* none from here */
+    if (status == DPMF_OK) *out = found.lower;
+    dpmf_i_optimum_free(&found);
+    return status;
+}
+
+/* A matrix takes minutes beyond this: the nuclear norm is one decomposition instead of dozens. */
+static const int64_t MATRIX_STEPS_MAX = 512;
+
+static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1, rms = 0, max = 0;
+    if (a->form == DPMF_I_WORKLOAD_OPERATOR || (a->form == DPMF_I_WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX))
+        return DPMF_OK;
+    TRY(optimum_bound(a, 0, o, &rms));
+    if (rms == 0) return DPMF_OK;
+    TRY(optimum_bound(a, 1, o, &max));
+    int both = max >= rms; /* the max loss is at least the RMS loss: their bounds are too */
+    *out = (dpmf_lower_bound){times * round_down(rms), times * round_down(both ? max : rms),
+                              SCOPE[both ? OPTIMUM : OPTIMUM_RMS]};
+    return DPMF_OK;
+}
+
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
+    if (p.count == 1) {
+        TRY(single_bound(a, o, out));
+        if (out->scope != NULL) return DPMF_OK;
+    }
     double nuclear = 0;
     dpmf_lower_bound one = {0}, found = {0};
     TRY(dpmf_i_nuclear_norm(a, o->weights, &o->run, &nuclear));

@@ -7,6 +7,7 @@
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
+ *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
  *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
  *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
  *     A or C a matrix            whole matrices with BLAS
@@ -19,6 +20,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "strategy.h"
+#include "tvblt.h"
 #include "workload.h"
 
 #include <math.h>
@@ -89,6 +91,8 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     dpmf_i_tree_kind kind;
     const dpmf_strategy *block = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &scale), &stamps);
     if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
+    const dpmf_i_tvblt *tvblt = dpmf_i_strategy_tvblt(block);
+    if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);

@@ -4,13 +4,14 @@
  * normalized strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
  */
 #include "strategy.h"
+#include "tvblt.h"
 #include "workload.h"
 
 #include <string.h>
 
 static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz", "bsr",       "bisr",
                                        "banded",   "dense",    "tree",     "tree-online",     "tree-full", "fft",
-                                       "fft-opt"};
+                                       "fft-opt",  "tvblt"};
 
 void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
     if (!dpmf_i_strategy_can(s, DPMF_I_CAN_SAVE)) {
@@ -73,10 +74,15 @@ typedef struct reader {
     dpmf_status (*read)(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 } reader;
 
-static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read}, {"banded", dpmf_i_banded_read},
-                                 {"dense", dpmf_i_dense_read},       {"tree", dpmf_i_tree_read},
-                                 {"fft", dpmf_i_fft_read},           {"workload", read_own},
-                                 {"normalized", read_normalized},    {"stamped", read_stamped}};
+static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read},
+                                 {"banded", dpmf_i_banded_read},
+                                 {"dense", dpmf_i_dense_read},
+                                 {"tree", dpmf_i_tree_read},
+                                 {"fft", dpmf_i_fft_read},
+                                 {"tvblt", dpmf_i_tvblt_read},
+                                 {"workload", read_own},
+                                 {"normalized", read_normalized},
+                                 {"stamped", read_stamped}};
 
 dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
                                  const dpmf_i_tensors *tensors, dpmf_strategy **out) {

@@ -35,13 +35,13 @@ class Figures(Case):
 
     def test_identity_and_workload(self):
         for n in [1, 2, 8, 1000, 100000]:
-            found = self.evaluate(n, "identity")
+            found = self.evaluate(n, "identity", "--bound", "none")
             self.near(found["max_loss"], math.sqrt(n))
             self.near(found["rms_loss"], math.sqrt((n + 1) / 2))
             self.assertEqual(found["sensitivity"], {"value": 1, "kind": "exact", "of": "participation",
                                                     "method": "largest column norm"})
             self.assertEqual(found["buffers"], 0)
-            found = self.evaluate(n, "workload")
+            found = self.evaluate(n, "workload", "--bound", "none")
             self.near(found["max_loss"], math.sqrt(n))
             self.near(found["rms_loss"], math.sqrt(n))
 
@@ -114,11 +114,14 @@ class Figures(Case):
         self.assertEqual((found["lower_bound"], found["ratio"]), (None, None))
         found = self.evaluate(2000001, "identity")  # auto leaves it out above two million
         self.assertEqual((found["lower_bound"], found["ratio"]), (None, None))
-        self.assertGreater(self.evaluate(2000001, "identity", "--bound", "force")["ratio"], 1)
-        unknown = ["--workload", "cooldown:0.5:0.1"]
-        self.assertIsNone(self.evaluate("10k", "identity", *unknown)["lower_bound"])
-        self.refused(1, "evaluate", "--steps", "10k", "--family", "identity", *unknown, "--bound", "force",
-                     says=["no proven lower bound is known", "cooldown:0.5:0.1", "single"])
+        pattern = ["--participation", "cyclic:3,700000"]
+        self.assertGreater(self.evaluate(2000001, "identity", *pattern, "--bound", "force")["ratio"], 1)
+        rows = [[float(u <= t) for u in range(2049)] for t in range(2049)]  # a matrix of more than 2048 steps
+        matrix = self.write("big.npy", npy([x for row in rows for x in row], (2049, 2049)))
+        unknown = ["--workload", "file:" + matrix]
+        self.assertIsNone(self.evaluate(2049, "identity", *unknown)["lower_bound"])
+        self.refused(1, "evaluate", "--steps", 2049, "--family", "identity", *unknown, "--bound", "force",
+                     says=["no proven lower bound is known", "file", "single"])
 
     def test_full_participation(self):
         """Independent noise has the least max loss, n, when every example is in every batch."""
@@ -128,7 +131,7 @@ class Figures(Case):
         self.assertGreaterEqual(found["ratio"], 1)
 
     def test_a_million_steps(self):
-        found = self.evaluate("1M", "toeplitz")
+        found = self.evaluate("1M", "toeplitz", "--bound", "none")
         self.assertEqual(found["steps"], 1000000)
         self.near(found["max_loss"], 5.46388937, 1.8e-9)  # 1e-8 absolute
         # Without rounding both factors are the sum of the squared central binomial terms (4^-t binom(2t, t))^2.

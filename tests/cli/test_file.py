@@ -267,8 +267,7 @@ class Places(Case):
 
     def test_failed_evaluation_leaves_an_old_file(self):
         old = self.write("m", "old")
-        self.refused(1, "evaluate", "--steps", "10k", "--family", "identity", "--workload", "cooldown:0.5:0.1",
-                     "--bound", "force", "-o", old)
+        self.refused(1, "optimize", "--steps", "10k", "--family", "dense", "-o", old)
         self.refused(1, "evaluate", "--steps", "1e15", "--family", "toeplitz", "-o", old)
         with open(old, encoding="utf-8") as file:
             self.assertEqual(file.read(), "old")

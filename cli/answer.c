@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "answer.h"
+
+#include "progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Matrices up to this size are printed; larger ones belong in a file. */
+enum { PRINTED_STEPS_MAX = 256 };
+
+static bool wants_max(const arguments *given) {
+    return option_is(given, OPTION_LOSS, "max");
+}
+
+/* The loss over its lower bound; 0: not known. */
+static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
+    double loss = wants_max(given) ? found->max_loss : found->rms_loss;
+    double bound = wants_max(given) ? found->lower_bound.max_loss : found->lower_bound.rms_loss;
+    return bound > 0.0 ? loss / bound : 0.0;
+}
+
+static void json_known(text_buffer *t, const char *key, double value) {
+    if (value > 0.0)
+        json_double(t, key, value);
+    else
+        json_null(t, key);
+}
+
+/* ---- what optimize adds ---- */
+
+static int json_matrix(text_buffer *t, const dpmf_strategy *strategy) {
+    int64_t n = dpmf_strategy_steps(strategy);
+    double *columns = allocate(n * n, sizeof *columns);
+    if (columns == NULL) return fail_memory();
+    for (int64_t j = 0; j < n; ++j)
+        if (dpmf_strategy_column(strategy, j, columns + j * n) != DPMF_OK) {
+            free(columns);
+            return fail_status(DPMF_ERROR_NUMERICAL, NULL);
+        }
+    json_open(t, "parameters", '{');
+    json_open(t, "matrix", '[');
+    for (int64_t i = 0; i < n; ++i) {
+        json_open(t, NULL, '[');
+        for (int64_t j = 0; j < n; ++j)
+            json_double(t, NULL, columns[j * n + i]);
+        json_close(t, ']');
+    }
+    json_close(t, ']');
+    json_close(t, '}');
+    free(columns);
+    return 0;
+}
+
+static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
+    json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
+    json_integer(t, "iterations", o->result.iterations);
+    json_double(t, "seconds", o->seconds);
+    json_open(t, "optimum", '{');
+    json_double(t, "lower", o->result.optimum_lower);
+    json_double(t, "upper", o->result.optimum_upper);
+    json_close(t, '}');
+    if (o->result.nodes > 0) {
+        json_open(t, "parameters", '{');
+        json_integer(t, "nodes", o->result.nodes);
+        json_close(t, '}');
+        return 0;
+    }
+    if (p->strategy != NULL && dpmf_strategy_steps(p->strategy) <= PRINTED_STEPS_MAX)
+        return json_matrix(t, p->strategy);
+    json_null(t, "parameters");
+    return 0;
+}
+
+static void table_optimized(text_buffer *t, const optimized *o) {
+    char text[80];
+    snprintf(text, sizeof text, "%s after %d iterations, %.3g s", dpmf_outcome_name(o->result.outcome),
+             o->result.iterations, o->seconds);
+    table_text(t, "optimum", text);
+    table_double(t, "  at least", o->result.optimum_lower, "proven for any mechanism");
+    table_double(t, "  at most", o->result.optimum_upper, "loss of the dense optimum");
+    if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
+}
+
+/* ---- the figures ---- */
+
+static int print_json(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
+    int64_t steps = dpmf_workload_steps(p->workload);
+    const dpmf_strategy *s = p->strategy;
+    json_begin(t);
+    json_text(t, "family", s == NULL ? "dense" : dpmf_strategy_family(s));
+    json_integer(t, "steps", steps);
+    json_text(t, "workload", dpmf_workload_text(p->workload));
+    json_text(t, "participation", dpmf_participation_text(p->participation));
+    json_sensitivity(t, a->found.sensitivity);
+    json_known(t, "rms_loss", a->found.rms_loss);
+    json_known(t, "max_loss", a->found.max_loss);
+    json_known(t, "total_squared_loss", a->found.total_squared_loss);
+    json_lower_bound(t, a->found.lower_bound);
+    json_known(t, "ratio", ratio_of(given, &a->found));
+    json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
+    if (a->per_step != NULL) {
+        json_open(t, "per_step_error", '[');
+        for (int64_t i = 0; i < steps; ++i)
+            json_double(t, NULL, a->per_step[i]);
+        json_close(t, ']');
+    }
+    json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_bands(s));
+    json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_stamps(s));
+    json_bool(t, "normalized", s == NULL || dpmf_strategy_is_normalized(s) != 0);
+    json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    json_bool(t, "weighted", p->weights != NULL);
+    int code = a->found_by == NULL ? 0 : json_optimized(t, p, a->found_by);
+    json_end(t);
+    return code;
+}
+
+static void print_table(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
+    int64_t steps = dpmf_workload_steps(p->workload);
+    const dpmf_strategy *s = p->strategy;
+    table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_family(s));
+    if (s != NULL && dpmf_strategy_stamps(s) > 1) table_integer(t, "stamps", dpmf_strategy_stamps(s));
+    if (s != NULL && dpmf_strategy_is_normalized(s)) table_text(t, "columns", "normalized");
+    table_integer(t, "steps", steps);
+    table_text(t, "workload", dpmf_workload_text(p->workload));
+    if (p->weights != NULL) table_text(t, "weights", "given");
+    table_text(t, "participation", dpmf_participation_text(p->participation));
+    table_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    if (a->found_by != NULL) table_optimized(t, a->found_by);
+    table_sensitivity(t, a->found.sensitivity);
+    if (s != NULL)
+        table_losses(t, &a->found);
+    else
+        table_double(t, wants_max(given) ? "max loss" : "RMS loss",
+                     wants_max(given) ? a->found.max_loss : a->found.rms_loss, "upper bound");
+    table_lower_bound(t, a->found.lower_bound);
+    double ratio = ratio_of(given, &a->found);
+    if (ratio > 0.0)
+        table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
+    table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
+    if (a->per_step == NULL) return;
+    text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
+    for (int64_t i = 0; i < steps; ++i)
+        text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
+}
+
+int print_answer(const arguments *given, const problem *p, const answer *a) {
+    text_buffer t = {0};
+    int code = 0;
+    if (option_given(given, OPTION_JSON))
+        code = print_json(&t, given, p, a);
+    else
+        print_table(&t, given, p, a);
+    if (code == 0) code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+/* ---- evaluating ---- */
+
+static dpmf_lower_bound_mode bound_of(const arguments *given) {
+    if (option_is(given, OPTION_BOUND, "none")) return DPMF_LOWER_BOUND_NONE;
+    return option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE : DPMF_LOWER_BOUND_AUTO;
+}
+
+static int save(const dpmf_mechanism *mechanism, const char *path) {
+    dpmf_status status = dpmf_mechanism_save(mechanism, path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+}
+
+int evaluate_problem(const arguments *given, const problem *p, answer *a) {
+    dpmf_mechanism *mechanism = NULL;
+    dpmf_mechanism_options saved = dpmf_mechanism_options_defaults();
+    const char *path = option_text(given, OPTION_OUT);
+    saved.evaluate.adjacency = p->adjacency;
+    saved.evaluate.sensitivity = p->sensitivity;
+    saved.evaluate.lower_bound = bound_of(given);
+    saved.evaluate.weights = p->weights;
+    saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
+    saved.made_by = p->made_by;
+    dpmf_status status = DPMF_OK;
+    if (path != NULL) status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
+    if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_evaluation(mechanism);
+    if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
+        status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
+    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+    if (code == 0 && path != NULL) code = save(mechanism, path);
+    dpmf_mechanism_free(mechanism);
+    return code;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The figures of a mechanism, as evaluate and optimize print them. */
+#ifndef DPMF_CLI_ANSWER_H
+#define DPMF_CLI_ANSWER_H
+
+#include "output.h"
+#include "problem.h"
+
+typedef struct optimized {
+    dpmf_optimization result;
+    double seconds;
+} optimized;
+
+typedef struct answer {
+    dpmf_evaluation found;
+    double *per_step;          /* NULL: not asked for */
+    const optimized *found_by; /* NULL: nothing was optimized */
+} answer;
+
+/*
+ * Prints it as a table or, with --json, as JSON, and returns the exit code. Without p->strategy the family is the dense
+ * optimum, too large to be formed: a loss of 0 is not known.
+ */
+int print_answer(const arguments *given, const problem *p, const answer *a);
+
+/* Evaluates p->strategy as the options ask, saves the mechanism if --out is given, and returns the exit code. */
+int evaluate_problem(const arguments *given, const problem *p, answer *a);
+
+#endif

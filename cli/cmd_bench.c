@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Benchmarks: ratios to a limit or to a peer measured in the same run, medians of repeats. Times alone say little on
+ * machines that differ and are shared.
+ */
+#include "dpmf.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+#include <lapacke.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct row {
+    const char *name;
+    double value, reference; /* seconds */
+    double goal;             /* value/reference should not exceed it */
+} row;
+
+enum { REPEATS = 5, ROWS_MAX = 16 };
+
+typedef struct rows {
+    int count;
+    row row[ROWS_MAX];
+} rows;
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *times, int count) {
+    qsort(times, (size_t)count, sizeof *times, by_size);
+    return times[count / 2];
+}
+
+/* ---- optimum ---- */
+
+/* The median time to enclose the RMS optimum of prefix sums within 1e-6; negative after a message. */
+static double time_optimum(int64_t steps, int repeats, int threads) {
+    double times[REPEATS];
+    dpmf_workload *workload = NULL;
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
+    how.run = run_with(threads);
+    dpmf_status status = dpmf_workload_parse("prefix", steps, &workload);
+    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+        dpmf_optimization found;
+        double start = seconds_now();
+        status = dpmf_optimize("dense", workload, &how, NULL, &found);
+        times[i] = seconds_now() - start;
+    }
+    dpmf_workload_free(workload);
+    if (status != DPMF_OK) {
+        fail_status(status, NULL);
+        return -1.0;
+    }
+    return median(times, repeats);
+}
+
+/* One eigendecomposition of a symmetric matrix of that order, which the published route needs in every iteration. */
+static double time_eigen(int order, int repeats) {
+    double times[REPEATS], *a = allocate((int64_t)order * order, sizeof *a), *values = allocate(order, sizeof *values);
+    int repeat = 0;
+    for (; repeat < repeats && a != NULL && values != NULL; ++repeat) {
+        for (int i = 0; i < order; ++i)
+            for (int j = 0; j < order; ++j)
+                a[(size_t)i * (size_t)order + (size_t)j] = (double)(order - (i > j ? i : j));
+        double start = seconds_now();
+        if (LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, values) != 0) break;
+        times[repeat] = seconds_now() - start;
+    }
+    free(a);
+    free(values);
+    if (repeat < repeats) {
+        fail(EXIT_UNABLE, "bench: LAPACK's dsyevd of order %d failed", order);
+        return -1.0;
+    }
+    return median(times, repeats);
+}
+
+static int bench_optimum(int threads, rows *out) {
+    double small = time_optimum(2048, REPEATS, threads), eigen = small < 0.0 ? -1.0 : time_eigen(2048, 3);
+    if (eigen < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"dense optimum, 2048 steps, against one dsyevd(2048)", small, eigen, 1.0 / 50};
+    double long_run = time_optimum(100000, 3, threads);
+    double longer = long_run < 0.0 ? -1.0 : time_optimum(1000000, 3, threads);
+    if (longer < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"dense optimum, 1e6 steps against 1e5", longer, long_run, 13.0};
+    return 0;
+}
+
+/* ---- */
+
+typedef struct group {
+    const char *name;
+    int (*run)(int threads, rows *out);
+} group;
+
+static const group GROUPS[] = {{"optimum", bench_optimum}};
+
+static void print(const arguments *given, const rows *found, text_buffer *t) {
+    if (!option_given(given, OPTION_JSON)) {
+        text_add(t, "%-56s%12s%12s%12s%10s\n", "", "seconds", "reference", "ratio", "goal");
+        for (int i = 0; i < found->count; ++i) {
+            const row *r = &found->row[i];
+            text_add(t, "%-56s%12.4g%12.4g%12.4g%10.3g\n", r->name, r->value, r->reference, r->value / r->reference,
+                     r->goal);
+        }
+        return;
+    }
+    json_begin(t);
+    json_open(t, "results", '[');
+    for (int i = 0; i < found->count; ++i) {
+        const row *r = &found->row[i];
+        json_open(t, NULL, '{');
+        json_text(t, "name", r->name);
+        json_double(t, "value", r->value);
+        json_double(t, "reference", r->reference);
+        json_double(t, "ratio", r->value / r->reference);
+        json_double(t, "goal", r->goal);
+        json_close(t, '}');
+    }
+    json_close(t, ']');
+    json_end(t);
+}
+
+int cmd_bench(const arguments *given) {
+    rows found = {0};
+    text_buffer t = {0};
+    int code = 0, known = given->operand == NULL;
+    for (size_t i = 0; i < sizeof GROUPS / sizeof GROUPS[0] && code == 0; ++i) {
+        if (given->operand != NULL && strcmp(given->operand, GROUPS[i].name) != 0) continue;
+        known = 1;
+        code = GROUPS[i].run((int)given->count[OPTION_THREADS], &found);
+    }
+    if (!known) return fail(EXIT_USAGE, "bench %s: accepted is optimum, or nothing for all", given->operand);
+    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+    if (code == 0) {
+        print(given, &found, &t);
+        code = text_print(&t);
+    }
+    text_free(&t);
+    return code;
+}

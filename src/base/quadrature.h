@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quadrature for the inverse square root: sum_j w_j / (x + s_j) = x^(-1/2) (1 + e) on [low, high]. */
+#ifndef DPMF_BASE_QUADRATURE_H
+#define DPMF_BASE_QUADRATURE_H
+
+#include "base/status.h"
+
+enum { DPMF_I_NODES_MAX = 128 };
+
+typedef struct dpmf_i_quadrature {
+    int count;
+    double shift[DPMF_I_NODES_MAX], weight[DPMF_I_NODES_MAX];
+    double error; /* a bound on |e| over [low, high] */
+} dpmf_i_quadrature;
+
+/* How many nodes make the error at most `tolerance` on an interval of this ratio high/low; DPMF_I_NODES_MAX at most. */
+int dpmf_i_quadrature_nodes(double ratio, double tolerance);
+
+/* 0 < low <= high, both finite; 1 <= count <= DPMF_I_NODES_MAX. */
+void dpmf_i_quadrature_fill(double low, double high, int count, dpmf_i_quadrature *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The certified optimum under single participation: what evaluate, optimize and TV-BLT know of it. */
+#ifndef DPMF_OPTIMUM_H
+#define DPMF_OPTIMUM_H
+
+#include "base/status.h"
+
+/*
+ * RMS: `v` is the (near) fixed point of phi, `p` the weights of the steps or NULL. Max: v and p are the column and row
+ * weights of the dual, each summing to 1. lower and upper bound the optimal loss (RMS or max loss, at sensitivity 1);
+ * `upper` is the loss of the feasible X(v) normalised to unit diagonal.
+ */
+typedef struct dpmf_i_optimum {
+    int64_t steps;
+    double *v, *p;
+    double lower, upper;
+    int iterations;
+    int converged; /* upper/lower - 1 <= tolerance */
+} dpmf_i_optimum;
+
+/*
+ * Named workloads of any size; matrices up to 4096 steps. weights: NULL or positive, RMS only. tolerance on
+ * upper/lower - 1, 1e-10 at least. Frees nothing on failure; the caller frees `out` with dpmf_i_optimum_free.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
+                                                 double tolerance, const dpmf_run *run, dpmf_i_optimum *out);
+/* The optimal C as a matrix, columns of norm 1 (optimum_explicit.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum,
+                                                    const dpmf_run *run, dpmf_strategy **out);
+
+void dpmf_i_optimum_free(dpmf_i_optimum *optimum);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* phi(v; p) = diag of (V^1/2 A' P A V^1/2)^1/2: one object per workload, evaluated many times. */
+#ifndef DPMF_OPTIMUM_PHI_H
+#define DPMF_OPTIMUM_PHI_H
+
+#include "base/status.h"
+#include "base/threads.h"
+
+typedef struct dpmf_i_phi dpmf_i_phi;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_phi_create(const dpmf_workload *workload, dpmf_i_pool *pool, dpmf_i_phi **out);
+void dpmf_i_phi_free(dpmf_i_phi *phi);
+
+/* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_phi_interval(dpmf_i_phi *phi, const double *v, const double *p, double *low,
+                                                double *high);
+
+/*
+ * columns_i = [(W'W)^1/2]_ii and, if rows is not NULL, rows_i = [(W W')^1/2]_ii for W = diag(p)^1/2 A diag(v)^1/2;
+ * p NULL means all ones. Every entry is right within a relative *error, quadrature and rounding together; `tolerance`
+ * asks for it, and nodes > 0 fixes the number of quadrature nodes instead.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_phi_eval(dpmf_i_phi *phi, const double *v, const double *p, double tolerance,
+                                            int nodes, double *columns, double *rows, double *error);
+
+#endif
