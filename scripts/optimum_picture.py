@@ -67,14 +67,14 @@ def compute(program):
 
 def draw():
     found = load()
-    width, height, left, right, top, bottom = 760, 460, 80, 190, 30, 60
-    low, high = 1e-7, 30.0
+    width, height, left, right, top, bottom = 760, 480, 80, 190, 40, 60
+    low, high = 1e-7, 300.0
     x = lambda r: left + (r - 1) / (max(NODES) - 1) * (width - left - right)
     y = lambda ratio: top + (math.log10(high) - math.log10(max(ratio - 1, low))) / math.log10(high / low) * (
         height - top - bottom)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
            f'font-size="13">', f'<rect width="{width}" height="{height}" fill="white"/>']
-    for e in range(-7, 2):
+    for e in range(-7, 3):
         at = y(1 + 10.0**e)
         out.append(f'<line x1="{left}" x2="{width - right}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
         label = f"{100 * 10.0**e:g} %"
@@ -83,7 +83,7 @@ def draw():
         out.append(f'<text x="{x(r):.1f}" y="{height - bottom + 20}" text-anchor="middle">{r}</text>')
     out.append(f'<text x="{(left + width - right) / 2}" y="{height - 14}" text-anchor="middle">buffers (copies of the '
                f'model that the noise stream keeps)</text>')
-    out.append(f'<text x="{left}" y="{top - 12}">RMS loss above the proven optimum, prefix sums</text>')
+    out.append(f'<text x="{left}" y="{top - 18}">RMS loss above the proven optimum, prefix sums</text>')
     for i, n in enumerate(SIZES):
         for mechanism, dash in (("tvblt", ""), ("bsr", ' stroke-dasharray="2 4"')):
             points = [(x(r), y(found[mechanism, n, r])) for r in NODES if (mechanism, n, r) in found]
