@@ -10,6 +10,7 @@
  */
 #include "optimize_tvblt.h"
 
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "optimum.h"
 
@@ -31,12 +32,26 @@ static void problem_free(dpmf_i_tvblt_problem *p) {
     *p = (dpmf_i_tvblt_problem){0};
 }
 
-static void take_weights(const dpmf_i_optimum *optimum, dpmf_i_tvblt_problem *p) {
-    memcpy(p->v, optimum->v, (size_t)p->steps * sizeof *p->v);
-    if (p->p != NULL) memcpy(p->p, optimum->p, (size_t)p->steps * sizeof *p->p);
+/*
+ * For max loss many weights of the optimum all but vanish (the errors of their steps are not tight). Coefficients that
+ * jump by decades from step to step would cost digits of the column norms, and privacy rests on these, so weights are
+ * kept above a hundredth of their mean; the rounds of reweighting see to the loss.
+ */
+static const double WEIGHT_FLOOR = 1e-2;
+
+static void take(int64_t n, int max_loss, const double *from, double *to) {
+    double floor_ = max_loss ? WEIGHT_FLOOR * dpmf_i_sum(n, from) / (double)n : 0;
+    for (int64_t t = 0; t < n; t++)
+        to[t] = fmax(from[t], floor_);
 }
 
-static dpmf_status problem_create(const dpmf_workload *a, const dpmf_i_optimum *optimum, dpmf_i_tvblt_problem *out) {
+static void take_weights(const dpmf_i_optimum *optimum, int max_loss, dpmf_i_tvblt_problem *p) {
+    take(p->steps, max_loss, optimum->v, p->v);
+    if (p->p != NULL) take(p->steps, max_loss, optimum->p, p->p);
+}
+
+static dpmf_status problem_create(const dpmf_workload *a, int max_loss, const dpmf_i_optimum *optimum,
+                                  dpmf_i_tvblt_problem *out) {
     dpmf_i_tvblt_problem p = {.workload = a, .steps = a->steps};
     int r_bands = 0;
     double r[2] = {1, 0};
@@ -49,7 +64,7 @@ static dpmf_status problem_create(const dpmf_workload *a, const dpmf_i_optimum *
         TRY_DONE(dpmf_workload_inverse_row(a, t, p.q + 3 * t, r)); /* R is the same in every row but the first */
     p.r0 = r[0];
     p.r1 = r[1];
-    take_weights(optimum, &p);
+    take_weights(optimum, max_loss, &p);
     *out = p;
     p = (dpmf_i_tvblt_problem){0};
 done:
@@ -167,7 +182,7 @@ static dpmf_status attempt(tuner *u, int thorough, double *loss) {
     double excess = 0;
     dpmf_i_tvblt_work_free(&u->work);
     TRY(dpmf_i_tvblt_work_alloc(&u->problem, u->nodes, &u->work));
-    take_weights(u->optimum, &u->problem);
+    take_weights(u->optimum, u->max_loss, &u->problem);
     TRY(dpmf_i_tvblt_tune(u, thorough, &f, &excess));
     if (u->max_loss) TRY(equalize(u, &f));
     TRY(dpmf_i_tvblt_build(&u->problem, &f, &u->work));
@@ -250,7 +265,7 @@ dpmf_status dpmf_i_tvblt_optimize(const dpmf_workload *workload, int max_loss, i
     double found = 0;
     dpmf_status status = DPMF_OK;
     TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
-    TRY_DONE(problem_create(workload, optimum, &u.problem));
+    TRY_DONE(problem_create(workload, max_loss, optimum, &u.problem));
     TRY_DONE(find_spectrum(&u.problem));
     if (nodes > 0)
         TRY_DONE(attempt(&u, 1, &found));

@@ -8,7 +8,7 @@
 /*
  * RMS: `v` is the (near) fixed point of phi, `p` the weights of the steps or NULL. Max: v and p are the column and row
  * weights of the dual, each summing to 1. lower and upper bound the optimal loss (RMS or max loss, at sensitivity 1);
- * `upper` is the loss of the feasible X(v) normalised to unit diagonal.
+ * `upper` is the loss of X(v) over the largest entry of its diagonal, which has no column norm above 1.
  */
 typedef struct dpmf_i_optimum {
     int64_t steps;
@@ -24,7 +24,10 @@ typedef struct dpmf_i_optimum {
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
                                                  double tolerance, const dpmf_run *run, dpmf_i_optimum *out);
-/* The optimal C as a matrix, columns of norm 1 (optimum_explicit.c). */
+/*
+ * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper but for rounding; up to 8192 steps
+ * (optimum_explicit.c). n x n numbers twice while it is made.
+ */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum,
                                                     const dpmf_run *run, dpmf_strategy **out);
 

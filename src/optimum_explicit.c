@@ -1,20 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimal C as a matrix, for those who want to see it or save it: from the solution v (and row weights p) of
- * optimum.c,
+ * The optimal C as a matrix: from the weights v (and p) that optimum.c found,
  *
- *     X = sum_j w_j (K + s_j V)^-1   normalised to unit diagonal,   C lower triangular with C'C = X.
+ *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
  *
- * Each inverse is the covariance of a second-order recursion, so a column of it costs O(n) and X costs O(n^2) a node.
- * With J the reversal, J X J = L L' gives C = J L' J. A dense workload has X = V^-1/2 Z Sigma Z' V^-1/2 from the
- * singular vectors of P^1/2 A V^1/2.
+ * X over the largest entry of its diagonal is the mechanism that `upper` speaks of; what is added makes every column
+ * norm 1 and can only lower errors, so C keeps that bound whatever v is. (Scaling rows and columns by 1/sqrt(X_ii)
+ * instead would promise nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
+ *
+ * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum_chain.h) given observations of each x_t with noise
+ * of variance 1/(s v_t); the filters of kernels/ladder_body.inc give that of z = (l, m) at one step, and the chain
+ * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
+ * p (q_1 + u q_2)
+ *
+ *     E_t = 1/d [ k       -p b q_2      ]         cov(z_i, x_k) = E_i E_{i+1} ... E_{k-1} cov(z_k, x_k),  i < k
+ *               [ u k      b (1 + p q_1) ]
+ *
+ * O(n^2) a node. One band is the case without momentum.
+ *
+ * A matrix A. X = V^-1/2 Z Sigma Z' V^-1/2 from the singular vectors of P^1/2 A V^1/2, never formed: L comes from the
+ * L Q factorization of J [X^1/2 | diag(1 - X_ii)^1/2].
  */
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
 #include "base/quadrature.h"
 #include "base/svd.h"
+#include "base/threads.h"
 #include "optimum.h"
+#include "optimum_chain.h"
 #include "optimum_phi.h"
 #include "strategy.h"
 #include "workload.h"
@@ -22,196 +36,266 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct banded_form {
-    int64_t n;
-    double *q[3], *root_v;
-    double *alpha, *chi, *inverse; /* of the recursion, for one node */
-    double r0, r1;
-} banded_form;
+enum { STEPS_MAX = 8192, COLUMNS = 64 };
 
-static void form_free(banded_form *f) {
-    for (int j = 0; j < 3; j++)
-        dpmf_i_free(f->q[j]);
-    dpmf_i_free(f->root_v);
-    dpmf_i_free(f->alpha);
-    dpmf_i_free(f->chi);
-    dpmf_i_free(f->inverse);
+/* One step of one node. */
+typedef struct link {
+    double e11, e12, e21, e22; /* E_t */
+    double l, m;               /* cov(z_t, x_t), times the node's weight */
+} link;
+
+typedef struct builder {
+    int64_t n;
+    int nodes;
+    dpmf_i_chain chain;
+    link *links;   /* n x nodes */
+    double *above; /* n x 5: ll, lm, mm, 0, det of the information from the steps before */
+    double *x;     /* n x n */
+    double *work;  /* workers x nodes x 2 x COLUMNS */
+} builder;
+
+/* ---- one node: two filters that meet ---- */
+
+typedef struct information {
+    double ll, lm, mm, l0, det;
+} information;
+
+static information observe(const double *l, double a, double z) {
+    return (information){l[0] + a * z * z, l[1] + a * z, l[2] + a, l[3], l[4] + a * l[3]};
 }
 
-/* The bands of Q times sqrt(1/p) of their column. */
-static dpmf_status form_create(const dpmf_workload *a, const dpmf_i_optimum *o, banded_form *f) {
-    int64_t n = f->n = a->steps;
-    for (int j = 0; j < 3; j++)
-        TRY(dpmf_i_alloc_doubles(n, "the bands of the inverse workload", &f->q[j]));
-    TRY(dpmf_i_alloc_doubles(n, "weights", &f->root_v));
-    TRY(dpmf_i_alloc_doubles(n, "a recursion", &f->alpha));
-    TRY(dpmf_i_alloc_doubles(n, "a recursion", &f->chi));
-    TRY(dpmf_i_alloc_doubles(n, "a recursion", &f->inverse));
-    f->r0 = 1;
-    for (int64_t t = 0; t < n; t++) {
-        double q[3], r[2];
-        TRY(dpmf_workload_inverse_row(a, t, q, r));
-        for (int j = 0; j < 3 && j <= t; j++)
-            f->q[j][t] = q[j] / sqrt(o->p == NULL ? 1 : o->p[t - j]);
-        f->root_v[t] = sqrt(o->v[t]);
-        f->r0 = r[0];
-        if (t > 0) f->r1 = r[1];
+static void filter_above(const builder *b, const double *v, const double *p, double shift, int node) {
+    const dpmf_i_chain *c = &b->chain;
+    memset(b->above, 0, 5 * sizeof *b->above);
+    for (int64_t t = 0; t + 1 < b->n; t++) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], y = beta * c->offset[t + 1];
+        double noise = p == NULL ? 1 : p[t], *to = b->above + 5 * (t + 1);
+        information o = observe(b->above + 5 * t, shift * v[t], c->offset[t]);
+        double q1 = o.ll + u * o.lm, q2 = o.lm + u * o.mm, r = q1 + u * q2, d = 1 / (1 + noise * r);
+        to[0] = k * k * r * d;
+        to[1] = k * beta * q2 * d;
+        to[2] = beta * beta * (o.mm + noise * o.det) * d;
+        to[3] = (k * k * o.ll + 2 * k * e * o.lm + e * e * o.mm + noise * y * y * o.det) * d;
+        to[4] = k * k * beta * beta * o.det * d;
+        link *to_here = &b->links[t * b->nodes + node];
+        to_here->e11 = k * d;
+        to_here->e12 = -noise * beta * q2 * d;
+        to_here->e21 = u * k * d;
+        to_here->e22 = beta * (1 + noise * q1) * d;
+    }
+}
+
+static void filter_below(const builder *b, const double *v, const double *p, double shift, double weight, int node) {
+    const dpmf_i_chain *c = &b->chain;
+    double ll = 0, lm = 0, mm = 0, det = 0; /* of z_t given the observations after t */
+    for (int64_t t = b->n - 1; t >= 0; t--) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], z = c->offset[t];
+        double noise = p == NULL ? 1 : p[t];
+        if (t + 1 < b->n) { /* the observation at t + 1, then the step of the chain */
+            double a = shift * v[t + 1], y = c->offset[t + 1];
+            double lx = lm + y * ll, xx = mm + y * (lm + lx), r = 1 / (1 + a * xx);
+            double mm_after = (mm + y * y * a * det) * r;
+            ll = (ll + a * det) * r;
+            lx *= r;
+            xx *= r;
+            det = beta * beta * (k * k * det * r + noise * mm_after);
+            double g = beta * lx + e * ll;
+            mm = beta * (beta * xx + e * lx) + e * g;
+            lm = k * g;
+            ll *= k * k;
+        }
+        ll += noise;
+        lm += u * noise;
+        mm += u * u * noise;
+        information o = observe(b->above + 5 * t, shift * v[t], z);
+        double scale = weight / (1 + o.ll * ll + 2 * o.lm * lm + o.mm * mm + o.det * det), off = lm - det * o.lm;
+        link *here = &b->links[t * b->nodes + node];
+        here->l = scale * (z * (ll + det * o.mm) + off);
+        here->m = scale * (z * off + mm + det * o.ll);
+    }
+}
+
+/* ---- all nodes, a block of columns ---- */
+
+static dpmf_status fill_columns(void *context, int64_t item, int worker) {
+    const builder *b = context;
+    int64_t first = item * COLUMNS, n = b->n,
+            last = n - first < COLUMNS ? n : first + COLUMNS; /* columns [first, last) */
+    double *state = b->work + (int64_t)worker * b->nodes * 2 * COLUMNS;
+    for (int64_t i = last - 1; i >= 0; i--) {
+        double sum[COLUMNS] = {0}, z = b->chain.offset[i];
+        int64_t from = i < first ? 0 : i - first, count = last - first;
+        for (int j = 0; j < b->nodes; j++) {
+            const link *here = &b->links[i * b->nodes + j];
+            double *l = state + j * 2 * COLUMNS, *m = l + COLUMNS;
+            for (int64_t k = i < first ? 0 : from + 1; k < count; k++) {
+                double next = here->e11 * l[k] + here->e12 * m[k];
+                m[k] = here->e21 * l[k] + here->e22 * m[k];
+                l[k] = next;
+            }
+            if (i >= first) {
+                l[from] = here->l;
+                m[from] = here->m;
+            }
+            for (int64_t k = from; k < count; k++)
+                sum[k] += z * l[k] + m[k];
+        }
+        for (int64_t k = from; k < count; k++)
+            b->x[i * n + first + k] = b->x[(first + k) * n + i] = sum[k];
     }
     return DPMF_OK;
 }
 
-/* A rotation of two columns that takes their first entries (x, y) to (length, 0). */
-typedef struct rotation {
-    double length, c, s;
-} rotation;
-
-static rotation turn(double x, double y) {
-    double h = hypot(x, y);
-    return h > 0 ? (rotation){h, x / h, y / h} : (rotation){0, 1, 0};
+static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
+    b->n = a->steps;
+    b->nodes = nodes;
+    TRY(dpmf_i_chain_create(a, 0, &b->chain));
+    TRY(dpmf_i_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
+    TRY(dpmf_i_alloc_doubles(5 * b->n, "a filter", &b->above));
+    return dpmf_i_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
 }
 
-/*
- * H = Q Q' + s R V R' = U D U' from the bottom, by rotating the columns of [Q | sqrt(s) R V^1/2] so that H is never
- * formed: alpha_i = -U[i-1,i], chi_i = -U[i-2,i]. Pending is the lower triangle [p00; p10 p11] of rows (i, i-1).
- */
-static void factor_node(banded_form *f, double root_shift) {
-    int64_t n = f->n;
-    int plain = f->r1 == 0;
-    rotation a = turn(f->q[0][n - 1], plain ? 0 : f->r0 * root_shift * f->root_v[n - 1]);
-    rotation b = turn(a.length, n > 1 ? f->q[1][n - 1] : 0);
-    double corner = n > 1 ? f->q[0][n - 2] : 0, p00 = b.length, p10 = b.s * corner, p11 = b.c * corner;
-    for (int64_t i = n - 1; i >= 0; i--) {
-        /* column i-2 of Q in rows i, i-1, i-2, and a column of R V^1/2 in rows i, i-1 */
-        double b0 = i >= 2 ? f->q[2][i] : 0, b1 = i >= 2 ? f->q[1][i - 1] : 0, b2 = i >= 2 ? f->q[0][i - 2] : 0;
-        double noise = root_shift * (plain ? f->root_v[i] : i >= 1 ? f->root_v[i - 1] : 0);
-        double n0 = plain ? noise : f->r1 * noise, n1 = plain ? 0 : f->r0 * noise;
-        rotation first = turn(n0, p00);
-        double w1 = first.c * n1 + first.s * p10, x1 = first.c * p10 - first.s * n1;
-        rotation second = turn(first.length, b0);
-        double u1 = second.c * w1 + second.s * b1, y1 = second.c * b1 - second.s * w1;
-        double y2 = second.c * b2, r = second.length;
-        f->alpha[i] = -u1 / r;
-        f->chi[i] = -second.s * b2 / r;
-        f->inverse[i] = 1 / (r * r);
-        rotation third = turn(x1, p11), fourth = turn(third.length, y1);
-        p00 = fourth.length;
-        p10 = fourth.s * y2;
-        p11 = fourth.c * y2;
-    }
+static void builder_free(builder *b) {
+    dpmf_i_chain_free(&b->chain);
+    dpmf_i_free(b->links);
+    dpmf_i_free(b->above);
+    dpmf_i_free(b->work);
 }
 
-/*
- * Adds weight x (inverse of H) to the lower triangle of x: T_tt and T_{t,t-1} run from the top, then each column runs
- * down from its diagonal.
- */
-static void add_inverse(const banded_form *f, double weight, double *x) {
-    int64_t n = f->n;
-    double here = 0, before = 0, cross = 0; /* T_{k-1,k-1}, T_{k-2,k-2}, T_{k-1,k-2} */
-    for (int64_t k = 0; k < n; k++) {
-        double a = f->alpha[k], b = f->chi[k];
-        double own = a * a * here + 2 * a * b * cross + b * b * before + f->inverse[k];
-        double side = a * here + b * cross; /* T_{k,k-1} */
-        double last = own, second = side;   /* T_{i-1,k}, T_{i-2,k} */
-        x[k * n + k] += weight * own;
-        for (int64_t i = k + 1; i < n; i++) {
-            double next = f->alpha[i] * last + f->chi[i] * second;
-            x[i * n + k] += weight * next;
-            second = last;
-            last = next;
-        }
-        before = here;
-        here = own;
-        cross = side;
-    }
-}
-
-/* X = R' Y R in place, lower triangle, R = r0 I + r1 N. */
-static void apply_r(const banded_form *f, double *x) {
-    int64_t n = f->n;
-    if (f->r1 == 0) return;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k <= i; k++) {
-            double below = i + 1 < n ? x[(i + 1) * n + k] : 0, corner = i + 1 < n ? x[(i + 1) * n + k + 1] : 0;
-            double beside = k == i ? below : x[i * n + k + 1]; /* Y[i, k+1]; on the diagonal its mirror image */
-            x[i * n + k] = f->r0 * f->r0 * x[i * n + k] + f->r0 * f->r1 * (below + beside) + f->r1 * f->r1 * corner;
-        }
-}
-
-static dpmf_status banded_x(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
-    banded_form f = {0};
+/* X, both triangles. */
+static dpmf_status fill_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
+    builder b = {.x = x};
     dpmf_i_quadrature rule;
     dpmf_i_pool *pool = NULL;
     dpmf_i_phi *phi = NULL;
     double low = 0, high = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(form_create(a, o, &f));
-    TRY_DONE(dpmf_i_pool_create(1, &pool));
+    TRY_DONE(dpmf_i_pool_create(run == NULL ? 0 : run->threads, &pool));
     TRY_DONE(dpmf_i_phi_create(a, pool, &phi));
     TRY_DONE(dpmf_i_phi_interval(phi, o->v, o->p, &low, &high));
     dpmf_i_quadrature_fill(low, high, dpmf_i_quadrature_nodes(high / low, 1e-13), &rule);
+    TRY_DONE(builder_create(a, rule.count, dpmf_i_pool_threads(pool), &b));
     for (int j = 0; j < rule.count; j++) {
-        TRY_DONE(dpmf_i_progress(run, "matrix", (double)j / rule.count));
-        factor_node(&f, sqrt(rule.shift[j]));
-        add_inverse(&f, rule.weight[j], x);
+        TRY_DONE(dpmf_i_progress(run, "matrix", (double)j / rule.count / 4));
+        filter_above(&b, o->v, o->p, rule.shift[j], j);
+        filter_below(&b, o->v, o->p, rule.shift[j], rule.weight[j], j);
     }
-    apply_r(&f, x);
+    TRY_DONE(dpmf_i_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
+    TRY_DONE(dpmf_i_progress(run, "matrix", 0.75));
 done:
     dpmf_i_phi_free(phi);
     dpmf_i_pool_free(pool);
-    form_free(&f);
+    builder_free(&b);
     return status;
 }
 
-static dpmf_status matrix_x(const dpmf_workload *a, const dpmf_i_optimum *o, double *x) {
+/* ---- the factor ---- */
+
+static void reverse(int64_t count, double *x) {
+    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
+        double kept = x[i];
+        x[i] = x[j];
+        x[j] = kept;
+    }
+}
+
+/* J L' J: backwards as one array it is J L J, then across. */
+static void reverse_across(int64_t n, double *x) {
+    reverse(n * n, x);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            double kept = x[i * n + j];
+            x[i * n + j] = x[j * n + i];
+            x[j * n + i] = kept;
+        }
+}
+
+static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
     int64_t n = a->steps;
-    double *z = NULL, *u = NULL, *values = NULL;
+    double largest = 0;
+    TRY(fill_named(a, o, run, x));
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, x[i * n + i]);
+    for (int64_t i = 0; i < n * n; i++)
+        x[i] /= largest;
+    for (int64_t i = 0; i < n; i++)
+        x[i * n + i] = 1;
+    reverse(n * n, x);
+    return dpmf_i_cholesky(n, x);
+}
+
+static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o, double *x) {
+    int64_t n = a->steps;
+    double *z = NULL, *u = NULL, *wide = NULL, *values = NULL, *diagonal = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_alloc_square(n, "the weighted workload", &z));
     TRY_DONE(dpmf_i_alloc_square(n, "its singular vectors", &u));
     TRY_DONE(dpmf_i_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "a diagonal", &diagonal));
     for (int64_t t = 0; t < n; t++)
         for (int64_t k = 0; k <= t; k++)
             z[t * n + k] = sqrt(o->p == NULL ? 1 : o->p[t]) * a->matrix[t * n + k] * sqrt(o->v[k]);
-    TRY_DONE(dpmf_i_svd(n, z, values, u));
-    for (int64_t m = 0; m < n; m++)
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t k = 0; k <= i; k++)
-                x[i * n + k] += values[m] * z[m * n + i] * z[m * n + k] / sqrt(o->v[i] * o->v[k]);
+    TRY_DONE(dpmf_i_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
+    dpmf_i_free(u);
+    u = NULL;
+    TRY_DONE(dpmf_i_alloc_doubles(2 * n * n, "a factor of X", &wide));
+    for (int64_t i = 0; i < n; i++) { /* row n-1-i: row i of X^1/2 */
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] = z[k * n + i] * sqrt(values[k] / o->v[i]);
+        diagonal[i] = dpmf_i_dot(n, row, row);
+        largest = fmax(largest, diagonal[i]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] /= sqrt(largest);
+        row[n + i] = sqrt(fmax(0, 1 - diagonal[i] / largest));
+    }
+    TRY_DONE(dpmf_i_lq(n, 2 * n, wide, x));
 done:
     dpmf_i_free(z);
     dpmf_i_free(u);
+    dpmf_i_free(wide);
     dpmf_i_free(values);
+    dpmf_i_free(diagonal);
     return status;
 }
 
-/* Unit diagonal, reversed, both triangles: what Cholesky takes. */
-static void normalise_reversed(int64_t n, const double *x, double *out) {
+/* Column norms are 1 but for rounding; now to the last digits. */
+static dpmf_status normalise_columns(int64_t n, double *c) {
+    double *norms = NULL;
+    TRY(dpmf_i_alloc_doubles(n, "column norms", &norms));
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k <= i; k++) {
-            double value = i == k ? 1 : x[i * n + k] / sqrt(x[i * n + i] * x[k * n + k]);
-            int64_t a = n - 1 - i, b = n - 1 - k;
-            out[a * n + b] = out[b * n + a] = value;
-        }
+        for (int64_t j = 0; j <= i; j++)
+            norms[j] += c[i * n + j] * c[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            c[i * n + j] /= sqrt(norms[j]);
+    dpmf_i_free(norms);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum, const dpmf_run *run,
                                     dpmf_strategy **out) {
     int64_t n = workload->steps;
-    double *x = NULL, *factor = NULL;
+    double *x = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_square(n, "the matrix X", &x));
-    TRY_DONE(dpmf_i_alloc_square(n, "its factor", &factor));
-    TRY_DONE(workload->form == DPMF_I_WORKLOAD_DENSE ? matrix_x(workload, optimum, x)
-                                                     : banded_x(workload, optimum, run, x));
-    normalise_reversed(n, x, factor);
-    TRY_DONE(dpmf_i_cholesky(n, factor));
-    memset(x, 0, (size_t)(n * n) * sizeof *x);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k <= i; k++)
-            x[i * n + k] = factor[(n - 1 - k) * n + n - 1 - i];
+    if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (n > STEPS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d", (long long)n,
+                           STEPS_MAX);
+    if (optimum->steps != n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
+                           (long long)optimum->steps, (long long)n);
+    TRY(dpmf_i_alloc_square(n, "the optimal matrix", &x));
+    TRY_DONE(workload->form == DPMF_I_WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
+                                                     : factor_matrix(workload, optimum, x));
+    reverse_across(n, x);
+    TRY_DONE(normalise_columns(n, x));
     TRY_DONE(dpmf_strategy_create_dense(n, x, out));
 done:
     dpmf_i_free(x);
-    dpmf_i_free(factor);
     return status;
 }

@@ -46,10 +46,12 @@ struct dpmf_i_phi {
     double *scaled[2];            /* one band: a^2 g and c^2 g; two: p alone */
     dpmf_i_chain chain, reversed; /* two bands */
     double *vector;               /* x of the power iteration */
+    int has_vector;               /* is it that of an earlier call? */
     double *work[2];
     double **scratch, **partial; /* one per item of a wave */
     int width;
     double *matrix, *u; /* dense */
+    double floor;
 };
 
 enum { MATRIX_STEPS_MAX = 4096 };
@@ -138,19 +140,23 @@ void dpmf_i_phi_free(dpmf_i_phi *f) {
 
 /* ---- the interval ---- */
 
+/* The larger of two, and not a number if one of them is none: a bound must not overlook it. */
+static double larger(double a, double b) {
+    return isnan(a) || a > b ? a : b;
+}
+
 /* One step of the power iteration, x <- A'PAVx; the largest ratio, which bounds the largest eigenvalue. */
 static dpmf_status power_step(dpmf_i_phi *f, const double *v, const double *p, double *ratio) {
-    double *y = f->work[0], largest = 0;
+    double *y = f->work[0], largest = 0, top = 0;
     for (int64_t t = 0; t < f->n; t++)
         y[t] = v[t] * f->vector[t];
     TRY(dpmf_workload_apply(f->a, y, y));
     for (int64_t t = 0; p != NULL && t < f->n; t++)
         y[t] *= p[t];
     TRY(dpmf_i_workload_apply_transpose(f->a, y, y));
-    double top = 0;
     for (int64_t t = 0; t < f->n; t++) {
-        largest = fmax(largest, y[t] / f->vector[t]);
-        top = fmax(top, y[t]);
+        largest = larger(largest, y[t] / f->vector[t]);
+        top = larger(top, y[t]);
     }
     for (int64_t t = 0; t < f->n; t++)
         f->vector[t] = fmax(y[t] / top, 1e-200);
@@ -176,25 +182,33 @@ static double gershgorin(dpmf_i_phi *f, const double *v, const double *p) {
         for (int j = 0; j <= f->q_bands && j <= t; j++)
             sum += fabs(f->q[j][t]) * y[t - j];
         carry = sum / f->r0 + fabs(b) * carry;
-        largest = fmax(largest, carry / v[t]);
+        largest = larger(largest, carry / v[t]);
     }
     return largest;
 }
 
 dpmf_status dpmf_i_phi_interval(dpmf_i_phi *f, const double *v, const double *p, double *low, double *high) {
-    double ratio = INFINITY, before;
-    int tries = 0;
-    do { /* from x = 1 within 1.2 at once; more tries while they pay */
+    double ratio = 0, before;
+    TRY(power_step(f, v, p, &ratio));
+    /* from x = 1 within 1.2 at once; more steps while they pay, and one is enough when x comes from the last call */
+    for (int steps = 1; steps < 12 && !f->has_vector; steps++) {
         before = ratio;
         TRY(power_step(f, v, p, &ratio));
         ratio = fmin(ratio, before);
-    } while (++tries < 12 && ratio < 0.98 * before);
-    /* widened by far more than the rounding of these sums */
-    *low = (1 - 1e-9) / ratio;
-    *high = gershgorin(f, v, p) * (1 + 1e-9);
-    if (!(*low > 0 && isfinite(*high) && *high >= *low))
+        if (ratio > 0.98 * before) break;
+    }
+    f->has_vector = 1;
+    /* widened by far more than the rounding of these sums, of which a step of either pass adds at most four */
+    double wider = 1e-9 + 32 * (double)f->n * DBL_EPSILON;
+    *low = (1 - wider) / ratio;
+    *high = gershgorin(f, v, p) * (1 + wider);
+    if (!(*low > 0 && isfinite(*low) && isfinite(*high) && *high >= *low)) {
+        f->has_vector = 0;
+        for (int64_t t = 0; t < f->n; t++)
+            f->vector[t] = 1;
         return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "optimum: the spectrum [%g, %g] is beyond double precision", *low,
                            *high);
+    }
     return DPMF_OK;
 }
 
@@ -337,8 +351,17 @@ static dpmf_status eval_matrix(dpmf_i_phi *f, const double *v, const double *p, 
         columns[t] = column;
         if (rows != NULL) rows[t] = row;
     }
+    /*
+     * The decomposition is that of a matrix near W relative to its norm: the sum of phi, the nuclear norm, is right to
+     * a few n roundings, but an entry can be off by a few roundings of the largest singular value.
+     */
     *error = 64 * (double)n * DBL_EPSILON;
+    f->floor = 4 * DBL_EPSILON * f->work[0][0];
     return DPMF_OK;
+}
+
+double dpmf_i_phi_floor(const dpmf_i_phi *f) {
+    return f->floor;
 }
 
 dpmf_status dpmf_i_phi_eval(dpmf_i_phi *f, const double *v, const double *p, double tolerance, int nodes,

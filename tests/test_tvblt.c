@@ -82,15 +82,15 @@ static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const d
     double *inverse = stream_matrix(c);
     row_squares(a, inverse, squares);
     check_ok(dpmf_i_error_tvblt(a, dpmf_i_strategy_tvblt(c), 1, NULL, NULL, ours));
+    double tolerance = 1e-10;
     for (int64_t t = 0; t < n; t++) {
-        check_near(ours[t] / squares[t], 1, 1e-10);
+        check_near(ours[t] / squares[t], 1, tolerance);
         total += squares[t] * (weights == NULL ? 1 : weights[t]);
         largest = fmax(largest, squares[t]);
     }
-    check_near(loss / (max_loss ? sqrt(largest) : sqrt(total / (double)n)), 1, 1e-10);
+    check_near(loss / (max_loss ? sqrt(largest) : sqrt(total / (double)n)), 1, tolerance);
 
-    /* for max loss under momentum v jumps by 1e5 from step to step; weights make the dense inverse less accurate */
-    double tolerance = max_loss ? 1e-10 : weights != NULL ? 1e-11 : 1e-12;
+    tolerance = max_loss ? 1e-10 : weights != NULL ? 1e-11 : 1e-12; /* weights make the dense inverse less accurate */
     check_ok(dpmf_i_lower_invert(n, inverse));
     check_ok(dpmf_strategy_column_norms(c, ours));
     for (int64_t j = 0; j < n; j++) {

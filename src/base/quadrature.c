@@ -25,9 +25,13 @@
 
 /* For ratios near 1 the interval is widened: the rule stays valid on the smaller one and the series stay accurate. */
 static const double RATIO_MIN = 4;
+/* The error claimed is the formula's leading term with room for its tail, and for rounding in nodes and weights. */
+static const double TAIL = 1.05, ROUNDING = 2e-14, RATE_MAX = 0.2;
 
 int dpmf_i_quadrature_nodes(double ratio, double tolerance) {
-    double n = ceil(log(16 * fmax(ratio, RATIO_MIN)) * log(4 / tolerance) / (2 * M_PI * M_PI));
+    double wanted = fmax(tolerance - ROUNDING, ROUNDING), rate = fmin(wanted / (4 * (TAIL + wanted)), RATE_MAX);
+    /* 1e-9: the bound must still hold where the caller's ratio and high / low differ in the last digit */
+    double n = ceil(log(16 * fmax(ratio, RATIO_MIN)) * -log(rate) / (2 * M_PI * M_PI) + 1e-9);
     return n < 1 ? 1 : n > DPMF_I_NODES_MAX ? DPMF_I_NODES_MAX : (int)n;
 }
 
@@ -71,6 +75,5 @@ void dpmf_i_quadrature_fill(double low, double high, int count, dpmf_i_quadratur
         out->weight[j] = 2 * complete_prime / (M_PI * count) * sqrt((low + s) * (1 + s / high));
     }
     double rate = exp(-2 * M_PI * M_PI * count / log(16 * high / low));
-    /* the formula's leading term, with room for its tail and for rounding in nodes and weights */
-    out->error = rate < 0.2 ? 4 * rate / (1 - 4 * rate) * 1.05 + 2e-14 : INFINITY;
+    out->error = rate <= RATE_MAX ? 4 * rate / (1 - 4 * rate) * TAIL + ROUNDING : INFINITY;
 }

@@ -13,7 +13,8 @@ typedef struct dpmf_i_quadrature {
     double error; /* a bound on |e| over [low, high] */
 } dpmf_i_quadrature;
 
-/* How many nodes make the error at most `tolerance` on an interval of this ratio high/low; DPMF_I_NODES_MAX at most. */
+/* How many nodes make `error` at most `tolerance` (4e-14 if that is less) for this ratio high/low; DPMF_I_NODES_MAX at
+ * most. */
 int dpmf_i_quadrature_nodes(double ratio, double tolerance);
 
 /* 0 < low <= high, both finite; 1 <= count <= DPMF_I_NODES_MAX. */
