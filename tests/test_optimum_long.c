@@ -55,7 +55,11 @@ static void test_momentum(void **unused) {
         }
 }
 
-/* The whole ascent by singular value decompositions of the matrix, n = 512. */
+/*
+ * The whole ascent by singular value decompositions of the matrix, n = 512. Their lower bound is as sharp; their upper
+ * bound is held back by the rounding of small entries of phi (dpmf_i_phi_floor), 4e-8 with the cooldown, and the ascent
+ * must stop there instead of trying for ever.
+ */
 static void test_matrix_route(void **unused) {
     static const char *const texts[] = {"momentum:0.95", "momentum:0.95,cooldown:0.25:0.05"};
     (void)unused;
@@ -64,10 +68,12 @@ static void test_matrix_route(void **unused) {
         double *matrix = check_workload_matrix(a);
         check_ok(dpmf_workload_create_dense(512, matrix, &dense));
         free(matrix);
-        dpmf_i_optimum one = solve(a, 0, 1e-9), other = solve(dense, 0, 1e-9);
-        check_near(one.lower / other.lower, 1, 1e-8);
-        check_near(one.upper / other.upper, 1, 1e-8);
+        dpmf_i_optimum one = solve(a, 0, 1e-9), other = {0};
+        check_ok(dpmf_i_optimum_solve(dense, 0, NULL, 1e-9, NULL, &other));
+        check_near(other.lower / one.lower, 1, 1e-8);
+        check_near(other.upper / one.upper, 1, 1e-7);
         assert_true(one.lower <= other.upper && other.lower <= one.upper);
+        assert_true(other.iterations < 500);
         dpmf_i_optimum_free(&one);
         dpmf_i_optimum_free(&other);
         dpmf_workload_free(a);
