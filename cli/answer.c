@@ -20,13 +20,6 @@ static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
     return bound > 0.0 ? loss / bound : 0.0;
 }
 
-static void json_known(text_buffer *t, const char *key, double value) {
-    if (value > 0.0)
-        json_double(t, key, value);
-    else
-        json_null(t, key);
-}
-
 /* ---- what optimize adds ---- */
 
 static int json_matrix(text_buffer *t, const dpmf_strategy *strategy) {

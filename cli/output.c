@@ -222,14 +222,21 @@ void json_losses(text_buffer *t, const dpmf_evaluation *value) {
     json_double(t, "total_squared_loss", value->total_squared_loss);
 }
 
+void json_known(text_buffer *t, const char *key, double value) {
+    if (value > 0.0)
+        json_double(t, key, value);
+    else
+        json_null(t, key);
+}
+
 void json_lower_bound(text_buffer *t, dpmf_lower_bound value) {
     if (value.scope == NULL) {
         json_null(t, "lower_bound");
         return;
     }
     json_open(t, "lower_bound", '{');
-    json_double(t, "rms_loss", value.rms_loss);
-    json_double(t, "max_loss", value.max_loss);
+    json_known(t, "rms_loss", value.rms_loss);
+    json_known(t, "max_loss", value.max_loss);
     json_text(t, "scope", value.scope);
     json_close(t, '}');
 }
@@ -274,6 +281,6 @@ void table_lower_bound(text_buffer *t, dpmf_lower_bound value) {
         table_text(t, "lower bound", "none known, or not asked for");
         return;
     }
-    table_double(t, "RMS lower bound", value.rms_loss, value.scope);
-    table_double(t, "max lower bound", value.max_loss, value.scope);
+    if (value.rms_loss > 0.0) table_double(t, "RMS lower bound", value.rms_loss, value.scope);
+    if (value.max_loss > 0.0) table_double(t, "max lower bound", value.max_loss, value.scope);
 }

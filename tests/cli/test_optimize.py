@@ -28,6 +28,8 @@ class Optimum(Case):
     def test_bounds_alone_above_the_limit(self):
         found = self.json("optimize", "--family", "dense", "--steps", 10000)
         self.assertIsNone(found["max_loss"])
+        self.assertIsNone(found["lower_bound"]["max_loss"])
+        self.assertGreater(found["lower_bound"]["rms_loss"], 3.6)
         self.assertIsNone(found["parameters"])
         self.assertLessEqual(found["ratio"], 1 + 1e-6)
         self.assertEqual(found["buffers"], 9999)
