@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tour of the program: which noise suits a training run? demo.py PROGRAM
 
-States a run, evaluates every family that needs no optimizer, sweeps the number of bands, prints a table for each
-workload; then the same steps in several epochs, where strategies that start anew (stamps) are compared too; saves the
+States a run, evaluates every family that needs no optimizer, sweeps the number of bands, optimizes, prints a table for
+each workload; then the same steps in several epochs, where strategies that start anew (stamps) are compared too; saves the
 best mechanism that a large model can afford, and reads it back.
 """
 import json
@@ -33,6 +33,7 @@ NAMES = {
     "tree-full": "binary tree, best decoder",
     "fft": "FFT mechanism",
     "fft-opt": "FFT mechanism, best decoder",
+    "tvblt": "TV-BLT (optimized)",
 }
 
 
@@ -46,7 +47,8 @@ def dpmf(*arguments):
 
 
 def evaluate(options):
-    return json.loads(dpmf("evaluate", "--steps", str(STEPS), *options, "--json"))
+    verb = "optimize" if "tvblt" in options else "evaluate"
+    return json.loads(dpmf(verb, "--steps", str(STEPS), *options, "--json"))
 
 
 def candidates():
@@ -57,6 +59,8 @@ def candidates():
     for family in ("bsr", "bisr"):
         for bands in BANDS:
             yield f"{NAMES[family]}, {bands} bands", ("--family", family, "--bands", str(bands))
+    for nodes in (2, 4, 6):
+        yield f"{NAMES['tvblt']}, {nodes} nodes", ("--family", "tvblt", "--buffers", str(nodes))
 
 
 def epoch_candidates():
