@@ -7,6 +7,7 @@
 
 int cmd_evaluate(const arguments *given);
 int cmd_optimize(const arguments *given);
+int cmd_account(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_reproduce(const arguments *given);
 int cmd_bench(const arguments *given);

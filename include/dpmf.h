@@ -10,8 +10,9 @@
  *   4  strategy        C, whose left inverse W shapes the noise: row t of W Z is added at step t
  *   5  sensitivity, error, evaluation
  *   6  optimize        the best strategy of a family
- *   7  mechanism       strategy + sigma + everything that was assumed; one file
- *   8  arrays on disk  .npy
+ *   7  accounting      (epsilon, delta) from sigma and back, with and without sampling
+ *   8  mechanism       strategy + sigma + everything that was assumed; one file
+ *   9  arrays on disk  .npy
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -26,7 +27,7 @@
  *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then says which value was
  *     refused and what is accepted. On failure outputs are unchanged.
  *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is
- * fine.
+ *     fine.
  *   - Workloads, participations, strategies and mechanisms never change once made and may be shared between threads.
  *   - Steps and coordinates are counted from 0; matrices are row-major.
  *   - The library never prints, aborts, exits or installs signal handlers.
@@ -114,9 +115,9 @@ DPMF_API dpmf_run dpmf_run_defaults(void);
  * this order:
  *
  *     momentum beta    m_t = beta m_{t-1} + g_t,  u_t = m_t              (heavy ball)
- *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form deep-learning libraries
- * use) learning rate    eta_t, positive decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0:
- * prefix sums)
+ *     nesterov beta    the same m,                u_t = g_t + beta m_t   (the look-ahead form of training libraries)
+ *     learning rate    eta_t, positive
+ *     decay lambda     o_t = (1 - eta_t lambda) o_{t-1} + eta_t u_t      (lambda = 0: prefix sums)
  *
  * Each has A^-1 = R^-1 Q with Q of at most 2 sub-diagonals and R = I, or (1+beta) I - beta N for nesterov (N the
  * down-shift): Pillutla et al. 2025, Section 3.2.
@@ -256,15 +257,18 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 
 /*
  * A family that needs no parameters of its own, by name:
- *     identity   C = I: independent noise (DP-SGD)
- *     workload   C = A: output perturbation
- *     toeplitz   C = A^(1/2) for a Toeplitz workload; with nu > 0 the damped form (Pillutla et al. 2025,
- * Eq. 2.10, 3.27) bsr        the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024) bisr       C^-1 = the
- * first `bands` diagonals of A^(-1/2) tree         binary tree, complete nodes, a prefix sum from the nodes of its
- * binary expansion tree-online  every touched node, each estimated from all nodes below it (Honaker 2015; Denisov et
- * al. 2022, App. C) tree-full    the same encoder with the best decoder fft          the FFT mechanism (Choquette-Choo
- * et al. 2023, Section 4) fft-opt      the same encoder with the best decoder For a workload with a learning-rate
- * schedule the three square roots are those of the workload without it.
+ *     identity     C = I: independent noise (DP-SGD)
+ *     workload     C = A: output perturbation
+ *     toeplitz     C = A^(1/2) for a Toeplitz workload; with nu > 0 damped (Pillutla et al. 2025, Eq. 2.10, 3.27)
+ *     bsr          the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
+ *     bisr         C^-1 = the first `bands` diagonals of A^(-1/2)
+ *     tree         binary tree, complete nodes, a prefix sum from the nodes of its binary expansion
+ *     tree-online  every touched node, each estimated from all below it (Honaker 2015; Denisov et al. 2022, App. C)
+ *     tree-full    the same encoder with the best decoder
+ *     fft          the FFT mechanism (Choquette-Choo et al. 2023, Section 4)
+ *     fft-opt      the same encoder with the best decoder
+ *
+ * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
@@ -483,7 +487,138 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
                                                    dpmf_optimization *result);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 7  Mechanism
+ * 7  Accounting: (epsilon, delta) from sigma, sigma from (epsilon, delta)
+ *
+ * sigma is the noise multiplier: the noise's standard deviation over clip x sensitivity, with the sensitivity under
+ * zero-out adjacency. A correlated-noise mechanism without sampling is one Gaussian release, whatever its steps: one
+ * composition. docs/accounting.md has the theorems.
+ *
+ *     none                no secret sampling: the Gaussian mechanism, `compositions` times; exact
+ *     poisson Q           every unit takes part in every step with probability Q; `compositions` steps of independent
+ *                         noise (C diagonal)
+ *     block-cyclic Q, B   the units are split into B fixed blocks; step t draws from block t mod B, each unit with
+ *                         probability min(1, Q B). With C of at most B bands this is ceil(steps/B) compositions of
+ *                         the Poisson-subsampled Gaussian at the largest column norm (McKenna 2024, Proposition 2.1;
+ *                         Pillutla et al. 2025, Theorem 3.21)
+ *     balls-in-bins B     every unit is put into one of B bins at random, once; step t uses bin t mod B
+ *     min-sep P, B        a unit that may take part does so with probability P, and then waits B steps
+ *
+ * Under sampling sigma is per unit of the largest column norm of C. Zero-out and add-remove adjacency have the same
+ * guarantee, the worse of adding and removing; replace-one has a pair of its own.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_sampling_kind {
+    DPMF_SAMPLING_NONE = 0,
+    DPMF_SAMPLING_POISSON,
+    DPMF_SAMPLING_BLOCK_CYCLIC,
+    DPMF_SAMPLING_BALLS_IN_BINS,
+    DPMF_SAMPLING_MIN_SEPARATION
+} dpmf_sampling_kind;
+
+typedef struct dpmf_sampling {
+    dpmf_sampling_kind kind;
+    double probability; /* Q or P, 0 to 1 */
+    int64_t count;      /* B: blocks, bins or separation, at least 1 */
+} dpmf_sampling;
+
+/* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", and back (at most 63 bytes). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
+
+typedef enum dpmf_engine {
+    DPMF_ENGINE_AUTO = 0,         /* the closed form, connect-the-dots or Monte Carlo, as the sampling needs */
+    DPMF_ENGINE_CONTOUR,          /* Poisson: near exact and fast, but an estimate */
+    DPMF_ENGINE_CONNECT_THE_DOTS, /* Poisson: a proven upper bound, tight */
+    DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
+    DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */
+} dpmf_engine;
+DPMF_API const char *dpmf_engine_name(dpmf_engine engine);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out);
+
+/*
+ * What sampling makes of a strategy: so many compositions of the subsampled Gaussian with this probability, at sigma
+ * per unit of this sensitivity. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
+ * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
+ */
+typedef struct dpmf_amplification {
+    int64_t compositions;
+    double probability;
+    dpmf_sensitivity sensitivity; /* of: column */
+} dpmf_amplification;
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
+                                                  double claimed_norm, dpmf_amplification *out);
+
+typedef struct dpmf_account_options {
+    dpmf_sampling sampling;
+    int64_t compositions;          /* none, poisson: applications; the others: training steps. 0: those of `strategy`,
+                                    * or 1 */
+    const dpmf_strategy *strategy; /* C where it matters: its bands are checked, Monte Carlo needs it. NULL: independent
+                                    * noise; for block-cyclic: any C of B bands */
+    dpmf_adjacency adjacency;
+    double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
+                        * replace-one has 2 */
+    dpmf_engine engine;
+    double slack; /* wanted in epsilon, relative, 1e-8 to 0.1; a tenth of it, absolute, is enough too. 0: 5e-4 or finer,
+                   * 8e-4 for calibration */
+    /* Monte Carlo */
+    double confidence; /* that the bound holds, 0.5 to below 1; 0 means 0.999 */
+    int unconditional; /* 1: the test is a part of the mechanism and the bound needs no confidence */
+    int warm; /* min-sep: the run begins anywhere in a unit's wait (1), or every unit may take part at once (0) */
+    int64_t samples; /* 0: chosen from delta; up to 1e10 */
+    uint64_t seed;
+    dpmf_run run;
+} dpmf_account_options;
+
+DPMF_API dpmf_account_options dpmf_account_options_defaults(void);
+
+typedef struct dpmf_privacy {
+    double epsilon, delta;
+    double sigma;
+    double mu, rho;             /* of one composition, without sampling: sensitivity/sigma, mu^2/2; 0: not applicable */
+    double total_mu, total_rho; /* of all of them */
+    dpmf_kind kind;             /* of epsilon, or of delta, or of sigma as the least one, as asked */
+    double confidence;          /* 0: not a matter of confidence */
+    int64_t compositions;       /* as accounted for: ceil(steps/B) for block-cyclic */
+    double probability;         /* as accounted for */
+    const char *method;         /* a string constant */
+    int slack_met;              /* 0: the bound holds, but may be looser than wanted */
+    double without_sampling;    /* epsilon at the same delta if the sampling were known; 0: there is none */
+} dpmf_privacy;
+
+/* epsilon of sigma at delta, delta of sigma at epsilon, the least sigma for both. NULL options: the defaults. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_epsilon(double sigma, double delta,
+                                                          const dpmf_account_options *options, dpmf_privacy *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_delta(double sigma, double epsilon,
+                                                        const dpmf_account_options *options, dpmf_privacy *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double delta,
+                                                          const dpmf_account_options *options, dpmf_privacy *out);
+
+/*
+ * The most compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
+ * poisson; block-cyclic too, whose steps grow by whole rounds of its B blocks. DPMF_ERROR_UNSUPPORTED if not even one
+ * step, or no probability above 0, does; at most 1e12 steps are tried.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta,
+                                                                 const dpmf_account_options *options,
+                                                                 int64_t *compositions, dpmf_privacy *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta,
+                                                                const dpmf_account_options *options,
+                                                                double *probability, dpmf_privacy *out);
+
+/* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
+                                                       dpmf_privacy *out);
+
+/*
+ * The guarantee in sentences: what is released, the privacy unit ("example", "user"), the neighbours, the sampling that
+ * must really be done, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
+ * with the ending zero and returns the length of the whole text, as snprintf does.
+ */
+DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
+                                       const char *unit, char *out, size_t size);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 8  Mechanism
  *
  * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
  * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here.
@@ -535,7 +670,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
 DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 8  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 9  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

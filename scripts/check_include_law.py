@@ -93,7 +93,8 @@ def check(root):
         violations.append(f"{path.relative_to(root)}:{number}: {rule}")
 
     def files(folder):
-        return sorted(path for path in (root / folder).rglob("*") if path.suffix in (".c", ".h", ".inc"))
+        return sorted(path for path in (root / folder).rglob("*")
+                      if path.suffix in (".c", ".h", ".inc") and "venv" not in path.parts)
 
     for path in files("include"):
         for number, ours, name in includes(path):

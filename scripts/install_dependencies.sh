@@ -79,14 +79,14 @@ install_packages() {
 python_ready() {
     [ -x build/venv/bin/python ] && build/venv/bin/python -c '
 import importlib.util, sys
-sys.exit(any(importlib.util.find_spec(name) is None for name in ("numpy", "safetensors")))'
+sys.exit(any(importlib.util.find_spec(name) is None for name in ("mpmath", "numpy", "safetensors")))'
 }
 
 install_python() {
-    echo "Making build/venv with numpy and safetensors" >&2
+    echo "Making build/venv with mpmath, numpy and safetensors" >&2
     rm -rf build/venv
     python3 -m venv build/venv
-    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: numpy safetensors >&2
+    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: mpmath numpy safetensors >&2
 }
 
 find_missing

@@ -21,3 +21,9 @@ if(TARGET dpmf_program)
               ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" "DPMF_TEST_ARRAY=$<TARGET_FILE:test_array>"
                           PYTHONDONTWRITEBYTECODE=1)
 endif()
+
+# Independent of the library: some rows of the accountants' reference values computed again, by arithmetic of 90 digits.
+dpmf_test(check_reference_accounting LABELS check long
+          COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/reference_accounting.py"
+                  --check 20 "${CMAKE_CURRENT_SOURCE_DIR}/data/accounting.csv"
+          ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)

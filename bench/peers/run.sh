@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compares with other libraries, in one run on one machine, and writes bench/results.csv.
+#
+#   bench/peers/run.sh accounting     dp-accounting, Opacus
+#
+# They are installed into bench/peers/venv and are no dependency of anything else.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+name=${1:-}
+case $name in
+accounting) packages=(dp-accounting opacus torch==2.13.0) ;;
+*)
+    echo "run.sh: '$name' is not a comparison; accounting is" >&2
+    exit 2
+    ;;
+esac
+venv=bench/peers/venv
+if ! [ -x $venv/bin/python ]; then python3 -m venv $venv; fi
+$venv/bin/python -m pip install --quiet --disable-pip-version-check "${packages[@]}"
+scripts/install_dependencies.sh build
+cmake --preset release >/dev/null
+cmake --build --preset release --parallel "${JOBS:-$(nproc)}" --target "bench_$name" >/dev/null
+$venv/bin/python bench/peers/"$name".py "build/bench/bench_$name"

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accounting: what the engines share. They know numbers only: sigma (per unit of sensitivity), sampling probability,
+ * compositions, a direction; never strategies. delta is handled as ln delta wherever it may be tiny.
+ */
+#ifndef DPMF_ACCOUNT_H
+#define DPMF_ACCOUNT_H
+
+#include "base/status.h"
+
+/*
+ * One step of the Poisson-subsampled Gaussian mechanism as a pair of distributions, composed `compositions` times. With
+ * M(c) = (1-q) N(0, sigma^2) + q N(c, sigma^2):
+ *
+ *     remove   P = M(1),         Q = N(0, sigma^2)
+ *     add      P = N(0, sigma^2), Q = M(1)
+ *     replace  P = M(1),         Q = M(-1)           (its mirror image has the same privacy)
+ *
+ * delta(epsilon) = E_P[(1 - e^(epsilon - L))_+], L = ln dP/dQ summed over the steps. q = 1 is the Gaussian mechanism.
+ */
+typedef enum dpmf_i_direction { DPMF_I_REMOVE = 0, DPMF_I_ADD, DPMF_I_REPLACE } dpmf_i_direction;
+
+typedef struct dpmf_i_pair {
+    dpmf_i_direction direction;
+    double sigma;         /* > 0, finite */
+    double probability;   /* q, 0 < q <= 1 */
+    int64_t compositions; /* >= 1 */
+} dpmf_i_pair;
+
+/* account_text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampling_check(const dpmf_sampling *sampling);
+
+/* ---- account_gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
+
+double dpmf_i_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
+double dpmf_i_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
+double dpmf_i_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
+
+/* The least epsilon (delta) that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
+double dpmf_i_zcdp_epsilon(double rho, double log_delta);
+double dpmf_i_zcdp_log_delta(double rho, double epsilon);
+double dpmf_i_zcdp_rho(double epsilon, double log_delta); /* the largest rho */
+
+/* ---- account_rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_divergence(const dpmf_i_pair *pair, double order, double *out); /* composed */
+DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_epsilon(const dpmf_i_pair *pair, double log_delta, double *epsilon);
+DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_log_delta(const dpmf_i_pair *pair, double epsilon, double *log_delta);
+
+/* ---- account_contour.c: near exact, an estimate with its error; for search ---- */
+
+/*
+ * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
+ * and the caller falls back on account_dots.c).
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_contour_log_delta(const dpmf_i_pair *pair, double epsilon, double *log_delta,
+                                                     double *error);
+/* The epsilon with delta(epsilon) = e^log_delta, 0 if delta(0) is below; `error` is of epsilon, or INFINITY. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_contour_epsilon(const dpmf_i_pair *pair, double log_delta, double *epsilon,
+                                                   double *error);
+
+/* ---- account_dots.c: certified upper bounds by connect-the-dots discretisation ---- */
+
+/*
+ * relative and absolute: the wanted slack in epsilon, whichever is larger. `hint`: a guess of epsilon (from the
+ * contour), or negative: none. The answer is a proven upper bound in any case, INFINITY at worst; *met says whether the
+ * slack was reached (as far as the method's own error estimate can tell).
+ */
+typedef struct dpmf_i_dots_options {
+    double relative, absolute; /* e.g. 5e-4 and 5e-5 */
+    double hint;
+    const dpmf_run *run;
+    double step_max; /* of the grid; 0: as the slack allows */
+} dpmf_i_dots_options;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_dots_epsilon(const dpmf_i_pair *pair, double log_delta,
+                                                const dpmf_i_dots_options *options, double *epsilon, int *met);
+/* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_dots_log_delta(const dpmf_i_pair *pair, double epsilon,
+                                                  const dpmf_i_dots_options *options, double *log_delta, int *met);
+
+/* ---- account.c: all directions of an adjacency together, by the engine asked for ---- */
+
+typedef struct dpmf_i_composed {
+    double sigma; /* per zero-out sensitivity */
+    double probability;
+    int64_t compositions;
+    dpmf_adjacency adjacency;
+    dpmf_engine engine;
+    double relative, absolute; /* slack in epsilon */
+    double step_max;           /* of the certified engine's grid; 0: as the slack allows */
+    const dpmf_run *run;
+} dpmf_i_composed;
+
+typedef struct dpmf_i_accounted {
+    double value; /* epsilon or ln delta; never NaN */
+    dpmf_kind kind;
+    const char *method;
+    int met;
+} dpmf_i_accounted;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_composed_epsilon(const dpmf_i_composed *c, double log_delta, dpmf_i_accounted *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_composed_log_delta(const dpmf_i_composed *c, double epsilon, dpmf_i_accounted *out);
+
+/* The same with a coarse slack, for the beginning of a search. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_composed_search(const dpmf_i_composed *c, double epsilon, double *log_delta);
+
+/* mu of all compositions if nothing were sampled. */
+double dpmf_i_composed_mu(const dpmf_i_composed *c);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Monte Carlo accounting of sampling schemes whose privacy loss has no closed form: balls-in-bins and b-min-separation
+ * sampling under a banded or Toeplitz C with non-negative entries. The schemes come as numbers: a Gram matrix of the
+ * bins, or the columns of C.
+ */
+#ifndef DPMF_ACCOUNT_MONTECARLO_H
+#define DPMF_ACCOUNT_MONTECARLO_H
+
+#include "base/status.h"
+
+/* One privacy-loss model; sigma is the standard deviation of the noise on C x (not per unit of sensitivity). */
+typedef enum dpmf_i_scheme_kind { DPMF_I_SCHEME_BINS = 0, DPMF_I_SCHEME_SEPARATED } dpmf_i_scheme_kind;
+typedef struct dpmf_i_scheme {
+    dpmf_i_scheme_kind kind;
+    double sigma;
+    /* bins: each example is in one of `bins` bins, used once an epoch; gram[i * bins + j] = <m_i, m_j>, m_j the sum of
+     * the columns of C that bin j touches */
+    int64_t bins;
+    const double *gram;
+    /* separated: join with this probability, then wait `separation` steps. Column i of C from its diagonal on:
+     * columns[i * bands + j] = C[i+j, i] (0 past the last row), bands <= separation */
+    int64_t steps, separation, bands;
+    double probability;
+    int warm; /* the first step finds the example anywhere in its wait (stationary), not free */
+    const double *columns;
+} dpmf_i_scheme;
+
+/* The log-likelihood ratio ln dP/dQ at one outcome: bins: u_j = <m_j, y> (`bins` numbers); separated: y (`steps`). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_scheme_log_ratio(const dpmf_i_scheme *scheme, const double *outcome, double *out);
+
+typedef struct dpmf_i_montecarlo_options {
+    int64_t samples;   /* of the pass that decides; 0: chosen from a first pass, at most 3e7 or 30/delta */
+    double confidence; /* e.g. 0.99: the probability that the bound holds, in (0, 1) */
+    uint64_t seed;
+    const dpmf_run *run;
+} dpmf_i_montecarlo_options;
+
+/*
+ * An upper bound of delta(epsilon), remove and add directions together, that holds with the confidence (how:
+ * account_montecarlo.c). Never above the composed Gaussian's delta for the largest |m|, which needs no samples.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_delta(const dpmf_i_scheme *scheme, double epsilon,
+                                                    const dpmf_i_montecarlo_options *options, double *delta);
+/*
+ * An epsilon that holds for delta with the confidence: searched on one set of samples, confirmed on another. delta in
+ * [1e-6, 1): below, the samples would be too many, and the unamplified bound is the answer.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_epsilon(const dpmf_i_scheme *scheme, double delta,
+                                                      const dpmf_i_montecarlo_options *options, double *epsilon);
+/* The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_scale(const dpmf_i_scheme *scheme, double epsilon, double delta,
+                                                    const dpmf_i_montecarlo_options *options, double *scale);
+
+/*
+ * Unconditional: the test is part of the mechanism, so that the answer needs no confidence. With N samples and a claim
+ * delta_b fixed beforehand, passing the test gives delta = min over tau of tau delta_b + (1 - tau delta_b)
+ * exp(-N KL(delta_b || tau delta_b)).
+ */
+double dpmf_i_montecarlo_unconditional(double delta_b, int64_t samples);
+/* The largest claim delta_b with which `samples` give at most delta; refused where none does. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_claim(double delta, int64_t samples, double *delta_b);
+/* Does the claim pass with at least `samples` of each direction? *mean is the larger of the two means. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_test(const dpmf_i_scheme *scheme, double epsilon, double delta_b,
+                                                   int64_t samples, uint64_t seed, const dpmf_run *run, int *passed,
+                                                   double *mean);
+
+/* DPMF_ERROR_ARGUMENT unless 0 <= epsilon < infinity. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_montecarlo_check_epsilon(double epsilon);
+
+#endif

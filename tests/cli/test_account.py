@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpmf account: closed forms, certified bounds under sampling, Monte Carlo, statements, refusals."""
+import unittest
+
+from harness import Case
+
+
+class Gaussian(Case):
+    def test_sigma(self):
+        # 60-digit evaluations of the closed form.
+        for epsilon, delta, sigma in ((1, 1e-5, 3.73063163481594183), (1, 1e-10, 5.86777774963052639),
+                                      (8, 1e-5, 0.600229072198951559)):
+            found = self.json("account", "--epsilon", epsilon, "--delta", delta)
+            self.near(found["sigma"], sigma, 1e-12)
+            self.assertEqual((found["kind"], found["confidence"]), ("exact", None))
+            self.near(found["mu"], 1 / sigma, 1e-12)
+            self.near(found["rho"], 0.5 / sigma ** 2, 1e-12)
+            self.near(self.json("account", "--sigma", sigma, "--delta", delta)["epsilon"], epsilon, 1e-11)
+            self.near(self.json("account", "--mu", 1 / sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
+
+    def test_published_multipliers(self):
+        # Choquette-Choo et al. 2023, Table 3, delta = 1e-6: matrix factorization (one release), full batches.
+        for epsilon, sigma in ((17.648, 0.340994), (8.841, 0.599973), (2, 2.230476)):
+            self.assertAlmostEqual(self.json("account", "--epsilon", epsilon, "--delta", 1e-6)["sigma"], sigma, delta=6e-7)
+        for epsilon, sigma in ((17.648, 15.446685), (8.824, 27.222318), (2, 101.038359)):
+            found = self.json("account", "--epsilon", epsilon, "--delta", 1e-6, "--compositions", 2052)
+            self.assertAlmostEqual(found["sigma"], sigma, delta=6e-7)
+            self.near(found["total_rho"], 2052 * found["rho"], 1e-12)
+
+    def test_rho(self):
+        found = self.json("account", "--rho", 0.1, "--delta", 1e-6)
+        self.near(found["epsilon"], 2.14193892838547, 1e-12)
+        self.assertEqual((found["kind"], found["sigma"]), ("upper bound", None))
+        found = self.json("account", "--rho", 0.1, "--delta", 1e-6, "--gaussian")
+        self.near(found["epsilon"], 1.99452690, 5e-9)
+        self.assertEqual(found["kind"], "exact")
+
+    def test_replace_one_doubles(self):
+        one = self.json("account", "--sigma", 2, "--delta", 1e-6, "--adjacency", "replace-one")
+        two = self.json("account", "--sigma", 1, "--delta", 1e-6)
+        self.near(one["epsilon"], two["epsilon"], 1e-12)
+        sampled = self.json("account", "--sigma", 2, "--delta", 1e-6, "--adjacency", "replace-one",
+                            "--sampling", "poisson:1")
+        self.near(sampled["epsilon"], two["epsilon"], 1e-12)
+
+    def test_tiny_delta_and_large_epsilon(self):
+        found = self.json("account", "--sigma", 1, "--delta", "1e-300")
+        self.near(self.json("account", "--sigma", 1, "--epsilon", repr(found["epsilon"]))["delta"], 1e-300, 1e-9)
+        self.assertGreater(self.json("account", "--epsilon", 10000, "--delta", 1e-9)["sigma"], 0)
+
+
+class Poisson(Case):
+    def certified(self, tight, found):
+        """Between the tight value and 1.001 times it (absolute slack 1e-4), never below its printed digits."""
+        self.assertGreaterEqual(found, tight - 6e-10 * max(1, tight))
+        self.assertLessEqual(found, max(1.001 * tight, tight + 1e-4))
+
+    def test_epsilon(self):
+        # Tight values of the remove direction, which is the larger one in these.
+        for sigma, q, n, delta, tight in (
+                (0.8, 0.001, 100, 1e-6, 0.260337095), (3, 0.001, 100, 1e-6, 0.011204115),
+                (0.8, 0.2, 100, 1e-6, 24.322620180), (1.5, 0.05, 1000, 1e-6, 6.199691689),
+                (2, 0.001, 20000, 1e-6, 0.295801002), (0.8, 0.001, 10 ** 5, 1e-6, 2.914478209),
+                (0.8, 0.05, 50000, 1e-6, 291.369926153), (1, 1e-5, 10 ** 6, 1e-8, 0.059100002),
+                (10, 1e-3, 10 ** 5, 1e-10, 0.175162821), (1, 1e-3, 10 ** 6, 1e-10, 8.883000319),
+                (5, 0.1, 10 ** 5, 1e-6, 49.982678346)):
+            with self.subTest(sigma=sigma, q=q, n=n):
+                found = self.json("account", "--sigma", sigma, "--delta", delta, "--sampling", "poisson:%r" % q,
+                                  "--compositions", n)
+                self.certified(tight, found["epsilon"])
+                self.assertEqual(found["kind"], "upper bound")
+                self.assertTrue(found["slack_met"])
+                self.assertGreater(found["epsilon_without_sampling"], found["epsilon"])
+
+    def test_contour_is_an_estimate(self):
+        found = self.json("account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions",
+                          1000, "--engine", "contour")
+        self.assertEqual(found["kind"], "estimate")
+        self.near(found["epsilon"], 6.199691676147307, 1e-9)
+
+    def test_rdp_is_looser(self):
+        arguments = ["account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions", 1000]
+        rdp = self.json(*arguments, "--engine", "rdp")
+        self.assertEqual(rdp["kind"], "upper bound")
+        self.assertGreater(rdp["epsilon"], 6.1997)
+        self.assertLess(rdp["epsilon"], 6.9)
+
+    def test_sigma(self):
+        for epsilon, delta, q, n, tight in ((8, 1e-5, 0.04, 2000, 1.289967807), (3, 1e-8, 1e-4, 10 ** 6, 0.594348590),
+                                            (17.648, 1e-6, 1000 / 342477, 2052, 0.401862),
+                                            (2, 1e-6, 1000 / 342477, 2052, 0.746502)):
+            with self.subTest(epsilon=epsilon, q=q):
+                options = ["--sampling", "poisson:%r" % q, "--compositions", n]
+                found = self.json("account", "--epsilon", epsilon, "--delta", delta, *options)
+                self.assertGreaterEqual(found["sigma"], tight - 6e-7)
+                self.assertLessEqual(found["sigma"], 1.001 * tight)
+                again = self.json("account", "--sigma", repr(found["sigma"]), "--epsilon", epsilon, *options)
+                self.assertLessEqual(again["delta"], delta)
+
+    def test_replace_one_pair(self):
+        found = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.1", "--adjacency",
+                          "replace-one")
+        self.certified(1.78915, found["epsilon"] + 5e-6)
+
+    def test_limits(self):
+        nothing = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0", "--compositions", 1000)
+        self.assertEqual((nothing["epsilon"], nothing["kind"]), (0, "exact"))
+        every = self.json("account", "--sigma", 30, "--delta", 1e-5, "--sampling", "poisson:1", "--compositions", 1000)
+        plain = self.json("account", "--sigma", 30, "--delta", 1e-5, "--compositions", 1000)
+        self.assertEqual(every["epsilon"], plain["epsilon"])
+        huge = self.json("account", "--sigma", 100, "--delta", 1e-5, "--sampling", "poisson:1e-6", "--compositions",
+                         "1e12")
+        self.assertGreaterEqual(huge["epsilon"], 0)
+
+    def test_largest(self):
+        budget = ["account", "--sigma", 1, "--epsilon", 3, "--delta", 1e-6]
+        found = self.json(*budget, "--sampling", "poisson:0.01", "--largest", "steps")
+        n = found["compositions"]
+        at = ["account", "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.01", "--compositions"]
+        self.assertLessEqual(self.json(*at, n)["epsilon"], 3 * 1.0005)
+        self.assertGreater(self.json(*at, int(1.01 * n), "--engine", "contour")["epsilon"], 3)
+        found = self.json(*budget, "--sampling", "poisson:0.01", "--compositions", 1000, "--largest", "probability")
+        self.assertRegex(found["sampling"], r"^poisson:0\.0")
+        q = float(found["sampling"].split(":")[1])
+        at = ["account", "--sigma", 1, "--delta", 1e-6, "--compositions", 1000]
+        self.assertLessEqual(self.json(*at, "--sampling", "poisson:%r" % q)["epsilon"], 3 * 1.0005)
+        self.assertGreater(self.json(*at, "--sampling", "poisson:%r" % (1.01 * q), "--engine", "contour")["epsilon"], 3)
+        self.assertEqual(self.json("account", "--sigma", 10, "--epsilon", 1, "--delta", 1e-6, "--largest",
+                                   "steps")["compositions"], self.most_full_batches(10, 1, 1e-6))
+        self.refused(1, "account", "--sigma", 0.1, "--epsilon", 1, "--delta", 1e-6, "--largest", "steps", says="sigma 0.1")
+
+    def most_full_batches(self, sigma, epsilon, delta):
+        """By trying: the last number of compositions whose epsilon is within the budget."""
+        n = 1
+        while self.json("account", "--sigma", sigma, "--delta", delta, "--compositions", n + 1)["epsilon"] <= epsilon:
+            n += 1
+        return n
+
+    def test_curve(self):
+        curve = self.json("account", "--sigma", 1, "--delta", 1e-5, "--curve")["curve"]
+        self.assertEqual(len(curve), 15)
+        self.assertEqual([round(-__import__("math").log10(point["delta"])) for point in curve], list(range(1, 16)))
+        self.assertTrue(all(a["epsilon"] < b["epsilon"] for a, b in zip(curve, curve[1:])))
+
+
+class BlockCyclic(Case):
+    def test_compositions_and_probability(self):
+        block = self.json("account", "--sigma", 1.2, "--delta", 1e-6, "--sampling", "block-cyclic:0.001,16",
+                          "--compositions", 1600)
+        plain = self.json("account", "--sigma", 1.2, "--delta", 1e-6, "--sampling", "poisson:0.016",
+                          "--compositions", 100)
+        self.assertEqual(block["epsilon"], plain["epsilon"])
+        self.assertEqual((block["accounted_compositions"], block["accounted_probability"]), (100, 0.016))
+        self.assertEqual(block["compositions"], 1600)
+
+    def test_bands_are_checked(self):
+        path = self.path("bsr.dpmf")
+        self.ok("evaluate", "--steps", 160, "--family", "bsr", "--bands", 16, "--bound", "none", "-o", path)
+        held = self.json("account", path, "--sigma", 1.2, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,16")
+        self.assertEqual((held["compositions"], held["accounted_compositions"]), (160, 10))
+        self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,15",
+                     says=["16 bands", "15"])
+        self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.01", says="16 bands")
+        self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,16",
+                     "--compositions", 100, says=["100", "160"])
+        # without sampling a whole run is one release
+        self.near(self.json("account", path, "--sigma", 1.2, "--delta", 1e-6)["epsilon"],
+                  self.json("account", "--sigma", 1.2, "--delta", 1e-6)["epsilon"], 1e-15)
+        self.refused(2, "account", path, "--delta", 1e-6, says=["not calibrated", "--sigma"])
+
+    def test_replace_one_file(self):
+        path = self.path("r.dpmf")
+        self.ok("evaluate", "--steps", 20, "--family", "identity", "--adjacency", "replace-one", "-o", path)
+        # the file's sensitivity is doubled already
+        self.near(self.json("account", path, "--sigma", 1.2, "--delta", 1e-6)["epsilon"],
+                  self.json("account", "--sigma", 1.2, "--delta", 1e-6)["epsilon"], 1e-12)
+        self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--adjacency", "zero-out", says="replace-one")
+
+
+class MonteCarlo(Case):
+    def test_balls_in_bins(self):
+        path = self.path("c.dpmf")
+        self.ok("evaluate", "--steps", 64, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
+        arguments = ["account", path, "--sigma", 2, "--delta", 1e-3, "--sampling", "balls-in-bins:16"]
+        found = self.json(*arguments, "--samples", 200000)
+        self.assertEqual((found["kind"], found["confidence"]), ("upper bound", 0.999))
+        self.assertLess(found["epsilon"], found["epsilon_without_sampling"])
+        self.assertEqual(found, self.json(*arguments, "--samples", 200000, "--threads", 1))
+        below = self.json("account", path, "--sigma", 2, "--delta", 1e-9, "--sampling", "balls-in-bins:16")
+        self.assertEqual(below["epsilon"], below["epsilon_without_sampling"])
+        self.assertIn("without amplification", below["method"])
+
+    def test_one_bin_is_the_gaussian(self):
+        found = self.json("account", "--sigma", 4, "--delta", 1e-2, "--sampling", "balls-in-bins:1", "--compositions", 4,
+                          "--samples", 400000)
+        exact = self.json("account", "--sigma", 2, "--delta", 1e-2)["epsilon"]
+        self.assertGreaterEqual(found["epsilon"], 0.97 * exact)  # the bound is capped by the exact value
+        self.assertLessEqual(found["epsilon"], exact * (1 + 1e-12))
+
+    def test_min_sep(self):
+        path = self.path("c.dpmf")
+        self.ok("evaluate", "--steps", 24, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
+        arguments = ["--sigma", 1.5, "--delta", 1e-3, "--samples", 100000]
+        found = self.json("account", path, *arguments, "--sampling", "min-sep:0.05,4")
+        self.assertLess(found["epsilon"], found["epsilon_without_sampling"])
+        warm = self.json("account", path, *arguments, "--sampling", "min-sep:0.05,4", "--warm")
+        self.assertGreater(warm["epsilon"], 0)
+        self.refused(2, "account", path, *arguments, "--sampling", "min-sep:0.05,3", says="4 bands")
+
+    def test_unconditional(self):
+        found = self.json("account", "--sigma", 2, "--delta", 1e-2, "--sampling", "balls-in-bins:4", "--compositions", 4,
+                          "--unconditional", "--samples", 100000)
+        self.assertIsNone(found["confidence"])
+        self.assertIn("part of the mechanism", found["method"])
+
+
+class Words(Case):
+    def test_statement(self):
+        text = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 100,
+                         "--unit", "user")["statement"]
+        for words in ("every intermediate model", "one user", "zero-out", "independently with probability 0.01",
+                      "must really be done", "Without that assumption", "proven upper bound"):
+            self.assertIn(words, text)
+        self.assertIn("exact", self.ok("account", "--sigma", 1, "--delta", 1e-5))
+        self.assertIn("do not publish", self.ok("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01",
+                                                "--engine", "contour"))
+
+    def test_figures_are_not_rounded_down(self):
+        import re
+        found = self.json("account", "--sigma", 1.2345, "--delta", 1e-5)
+        said = float(re.search(r"epsilon = ([0-9.e+-]+)", found["statement"]).group(1))
+        self.assertGreaterEqual(said, found["epsilon"] * (1 - 1e-12))
+
+    def test_bad_input(self):
+        for words in (["--sigma", 1], ["--epsilon", 1], ["--delta", 0.1], [], ["--sigma", 1, "--epsilon", 1, "--delta", 0.1],
+                      ["--sigma", 1, "--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
+                      ["--rho", 1, "--sigma", 1, "--delta", 0.1], ["--sigma", 1, "--delta", 0],
+                      ["--sigma", 1, "--delta", 1], ["--sigma", 1, "--delta", -1], ["--sigma", 0, "--delta", 0.1],
+                      ["--sigma", -1, "--delta", 0.1], ["--sigma", "nan", "--delta", 0.1],
+                      ["--sigma", "inf", "--delta", 0.1], ["--sigma", 1, "--epsilon", -1],
+                      ["--sigma", 1, "--epsilon", "1e400"],
+                      ["--sigma", 1, "--delta", 0.1, "--compositions", 0],
+                      ["--sigma", 1, "--delta", 0.1, "--compositions", "1e13"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson:1.5"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson:-0.1"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson:nan"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson:0.1,2"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "none:1"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "block-cyclic:0.1"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "block-cyclic:0.1,0"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:0"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:5", "--compositions", 4],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:2", "--compositions", 4, "--engine",
+                       "rdp"],
+                      ["--sigma", 1, "--delta", 0.1, "--engine", "monte-carlo"],
+                      ["--sigma", 1, "--delta", 0.1, "--samples", 100],
+                      ["--sigma", 1, "--delta", 0.1, "--warm"], ["--sigma", 1, "--delta", 0.1, "--gaussian"],
+                      ["--rho", 1, "--delta", 0.1, "--sampling", "poisson:0.1"],
+                      ["--sigma", 1, "--delta", 0.1, "--largest", "steps"],
+                      ["--sigma", 1, "--epsilon", 1, "--delta", 0.1, "--largest", "probability"]):
+            with self.subTest(words=words):
+                self.refused(2, "account", *words)
+        self.refused(1, "account", self.path("none"), "--sigma", 1, "--delta", 0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
