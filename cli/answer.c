@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Matrices up to this size are printed; larger ones belong in a file. */
 enum { PRINTED_STEPS_MAX = 256 };
@@ -22,8 +23,46 @@ static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
 
 /* ---- what optimize adds ---- */
 
-static int json_matrix(text_buffer *t, const dpmf_strategy *strategy) {
+/* Column j of C, or of its inverse; NULL after a message. */
+static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse) {
     int64_t n = dpmf_strategy_steps(strategy);
+    double *column = allocate(n, sizeof *column);
+    if (column == NULL) {
+        fail_memory();
+        return NULL;
+    }
+    dpmf_status status = DPMF_OK;
+    if (inverse) {
+        column[j] = 1.0;
+        status = dpmf_strategy_solve(strategy, column, column);
+    } else {
+        status = dpmf_strategy_column(strategy, j, column);
+    }
+    if (status == DPMF_OK) return column;
+    fail_status(status, NULL);
+    free(column);
+    return NULL;
+}
+
+static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
+    json_open(t, key, '[');
+    for (int64_t i = 0; i < count; ++i)
+        json_double(t, NULL, values[i]);
+    json_close(t, ']');
+}
+
+static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool inverse) {
+    int64_t count = inverse ? dpmf_strategy_buffers(strategy) + 1 : dpmf_strategy_bands(strategy);
+    double *column = column_of(strategy, 0, inverse);
+    if (column == NULL) return EXIT_UNABLE;
+    json_numbers(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
+    free(column);
+    return 0;
+}
+
+/* The matrix by rows, or its diagonals, as --parameters takes them. */
+static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diagonals) {
+    int64_t n = dpmf_strategy_steps(strategy), lists = diagonals ? dpmf_strategy_bands(strategy) : n;
     double *columns = allocate(n * n, sizeof *columns);
     if (columns == NULL) return fail_memory();
     for (int64_t j = 0; j < n; ++j)
@@ -31,38 +70,70 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy) {
             free(columns);
             return fail_status(DPMF_ERROR_NUMERICAL, NULL);
         }
-    json_open(t, "parameters", '{');
-    json_open(t, "matrix", '[');
-    for (int64_t i = 0; i < n; ++i) {
+    json_open(t, diagonals ? "diagonals" : "matrix", '[');
+    for (int64_t i = 0; i < lists; ++i) {
         json_open(t, NULL, '[');
-        for (int64_t j = 0; j < n; ++j)
-            json_double(t, NULL, columns[j * n + i]);
+        for (int64_t j = 0; j < (diagonals ? n - i : n); ++j)
+            json_double(t, NULL, columns[j * n + (diagonals ? j + i : i)]);
         json_close(t, ']');
     }
     json_close(t, ']');
-    json_close(t, '}');
     free(columns);
     return 0;
 }
 
+/* 1 - decay is printed as well: near 1 the decay itself has lost its digits. */
+static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
+    const double *scale = NULL, *gap = NULL;
+    int count = dpmf_strategy_blt_parameters(strategy, &scale, &gap);
+    json_numbers(t, "scale", count, scale);
+    json_numbers(t, "gap", count, gap);
+    json_open(t, "decay", '[');
+    for (int i = 0; i < count; ++i)
+        json_double(t, NULL, 1.0 - gap[i]);
+    json_close(t, ']');
+    return 0;
+}
+
+static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
+    const char *name = dpmf_strategy_family(strategy);
+    bool banded = strcmp(name, "banded") == 0, dense = strcmp(name, "dense") == 0;
+    if (strcmp(name, "blt") == 0) return json_blt(t, strategy);
+    if (strcmp(name, "bisr") == 0) return json_coefficients(t, strategy, true);
+    if (strcmp(name, "banded-toeplitz") == 0 || strcmp(name, "toeplitz") == 0)
+        return json_coefficients(t, strategy, false);
+    return banded || dense ? json_matrix(t, strategy, banded) : 0;
+}
+
+/* Enough to make it again with evaluate --parameters; null where that would be long. */
 static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
+    const dpmf_strategy *s = p->strategy;
     json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
     json_integer(t, "iterations", o->result.iterations);
     json_double(t, "seconds", o->seconds);
     json_open(t, "optimum", '{');
-    json_double(t, "lower", o->result.optimum_lower);
-    json_double(t, "upper", o->result.optimum_upper);
+    json_known(t, "lower", o->result.optimum_lower);
+    if (o->result.scope == NULL)
+        json_null(t, "upper");
+    else
+        json_double(t, "upper", o->result.optimum_upper);
+    if (o->result.scope == NULL)
+        json_null(t, "scope");
+    else
+        json_text(t, "scope", o->result.scope);
     json_close(t, '}');
-    if (o->result.nodes > 0) {
-        json_open(t, "parameters", '{');
-        json_integer(t, "nodes", o->result.nodes);
-        json_close(t, '}');
+    json_known(t, "stationarity", o->result.stationarity);
+    bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), "tvblt") == 0;
+    bool blt = s != NULL && strcmp(dpmf_strategy_family(s), "blt") == 0;
+    if (s == NULL || (!tvblt && !blt && dpmf_strategy_steps(s) > PRINTED_STEPS_MAX)) {
+        json_null(t, "parameters");
         return 0;
     }
-    if (p->strategy != NULL && dpmf_strategy_steps(p->strategy) <= PRINTED_STEPS_MAX)
-        return json_matrix(t, p->strategy);
-    json_null(t, "parameters");
-    return 0;
+    json_open(t, "parameters", '{');
+    if (o->result.nodes > 0) json_integer(t, tvblt ? "nodes" : "buffers", o->result.nodes);
+    int code = tvblt ? 0 : json_parameters(t, s);
+    json_close(t, '}');
+    return code;
 }
 
 static void table_optimized(text_buffer *t, const optimized *o) {
@@ -70,8 +141,11 @@ static void table_optimized(text_buffer *t, const optimized *o) {
     snprintf(text, sizeof text, "%s after %d iterations, %.3g s", dpmf_outcome_name(o->result.outcome),
              o->result.iterations, o->seconds);
     table_text(t, "optimum", text);
-    table_double(t, "  at least", o->result.optimum_lower, "proven for any mechanism");
-    table_double(t, "  at most", o->result.optimum_upper, "loss of the dense optimum");
+    if (o->result.scope != NULL) {
+        table_double(t, "  at least", o->result.optimum_lower, o->result.scope);
+        table_double(t, "  at most", o->result.optimum_upper, "loss of the optimum found");
+    }
+    if (o->result.stationarity > 0.0) table_double(t, "  gradient", o->result.stationarity, "of ln loss");
     if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
 }
 

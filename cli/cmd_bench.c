@@ -54,7 +54,7 @@ static double time_optimum(int64_t steps, int repeats, int threads) {
     for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
         dpmf_optimization found;
         double start = seconds_now();
-        status = dpmf_optimize("dense", workload, &how, NULL, &found);
+        status = dpmf_optimize("dense", workload, NULL, &how, NULL, &found);
         times[i] = seconds_now() - start;
     }
     dpmf_workload_free(workload);
@@ -97,6 +97,75 @@ static int bench_optimum(int threads, rows *out) {
     return 0;
 }
 
+/* ---- optimizers ---- */
+
+/* The median time of an optimization, and the strategy that it finds if `out` is not NULL; negative after a message. */
+static double time_family(const char *family, const char *participation, int64_t steps, int64_t bands, int repeats,
+                          int threads, dpmf_strategy **out) {
+    double times[REPEATS];
+    dpmf_workload *workload = NULL;
+    dpmf_participation *pattern = NULL;
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
+    how.run = run_with(threads);
+    how.bands = bands;
+    dpmf_status status = dpmf_workload_parse("prefix", steps, &workload);
+    if (status == DPMF_OK) status = dpmf_participation_parse(participation, steps, &pattern);
+    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+        dpmf_optimization found;
+        dpmf_strategy *strategy = NULL;
+        double start = seconds_now();
+        status = dpmf_optimize(family, workload, pattern, &how, out == NULL ? NULL : &strategy, &found);
+        times[i] = seconds_now() - start;
+        if (out != NULL && i + 1 == repeats)
+            *out = strategy;
+        else
+            dpmf_strategy_free(strategy);
+    }
+    dpmf_workload_free(workload);
+    dpmf_participation_free(pattern);
+    if (status != DPMF_OK) {
+        fail_status(status, NULL);
+        return -1.0;
+    }
+    return median(times, repeats);
+}
+
+/* The errors of all steps of a banded Toeplitz strategy, O(n b). */
+static double time_errors(const dpmf_strategy *strategy, int repeats, int threads) {
+    double times[REPEATS];
+    int64_t steps = dpmf_strategy_steps(strategy);
+    double *errors = allocate(steps, sizeof *errors);
+    dpmf_workload *workload = NULL;
+    dpmf_run run = run_with(threads);
+    dpmf_status status = errors == NULL ? DPMF_ERROR_MEMORY : dpmf_workload_parse("prefix", steps, &workload);
+    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+        double start = seconds_now();
+        status = dpmf_error_compute(workload, strategy, &run, errors);
+        times[i] = seconds_now() - start;
+    }
+    free(errors);
+    dpmf_workload_free(workload);
+    if (status != DPMF_OK) {
+        fail_status(status, NULL);
+        return -1.0;
+    }
+    return median(times, repeats);
+}
+
+static int bench_optimizers(int threads, rows *out) {
+    dpmf_strategy *strategy = NULL;
+    double toeplitz = time_family("banded-toeplitz", "single", 10000000, 64, REPEATS, threads, &strategy);
+    double errors = toeplitz < 0.0 ? -1.0 : time_errors(strategy, 3, threads);
+    dpmf_strategy_free(strategy);
+    if (errors < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"banded Toeplitz, 1e7 steps, 64 bands, against its errors", toeplitz, errors, 1.0};
+    double epochs = time_family("dense", "cyclic:20,100", 2000, 0, 3, threads, NULL);
+    double eigen = epochs < 0.0 ? -1.0 : time_eigen(2000, 3);
+    if (eigen < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"dense, 20 epochs of 100, against one dsyevd(2000)", epochs, eigen, 20.0};
+    return 0;
+}
+
 /* ---- */
 
 typedef struct group {
@@ -104,7 +173,7 @@ typedef struct group {
     int (*run)(int threads, rows *out);
 } group;
 
-static const group GROUPS[] = {{"optimum", bench_optimum}};
+static const group GROUPS[] = {{"optimum", bench_optimum}, {"optimizers", bench_optimizers}};
 
 static void print(const arguments *given, const rows *found, text_buffer *t) {
     if (!option_given(given, OPTION_JSON)) {
@@ -141,7 +210,8 @@ int cmd_bench(const arguments *given) {
         known = 1;
         code = GROUPS[i].run((int)given->count[OPTION_THREADS], &found);
     }
-    if (!known) return fail(EXIT_USAGE, "bench %s: accepted is optimum, or nothing for all", given->operand);
+    if (!known)
+        return fail(EXIT_USAGE, "bench %s: accepted are optimum and optimizers, or nothing for all", given->operand);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {
         print(given, &found, &t);

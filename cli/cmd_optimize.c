@@ -3,6 +3,7 @@
 #include "progress.h"
 #include "verbs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,46 +14,69 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The strategy is optimized for single participation, so far; evaluated for any. */
-static int check_participations(const arguments *given, const problem *p) {
-    const char *optimized_for = option_text(given, OPTION_OPTIMIZE_PARTICIPATION);
-    if (optimized_for == NULL) optimized_for = dpmf_participation_text(p->participation);
-    if (strcmp(optimized_for, "single") == 0) return 0;
-    return fail(EXIT_UNABLE,
-                "--family %s is optimized for single participation in this version, not for %s "
-                "(--optimize-participation single evaluates the result under another)",
-                option_text(given, OPTION_FAMILY), optimized_for);
-}
-
+/* Options that only some families take; their ranges are the library's to check. */
 static int check_family_options(const arguments *given) {
+    static const struct {
+        const char *name;
+        bool bands, buffers, ratio, normalize, constraint;
+    } rows[] = {
+        {"dense", .constraint = true},
+        {"tvblt", .buffers = true, .ratio = true},
+        {"banded", .bands = true},
+        {"toeplitz", .normalize = true},
+        {"banded-toeplitz", .bands = true, .normalize = true},
+        {"bisr", .bands = true, .normalize = true},
+        {"blt", .buffers = true, .ratio = true, .normalize = true},
+        {"lowrank", .bands = true, .buffers = true},
+    };
     const char *name = option_text(given, OPTION_FAMILY);
-    if (name == NULL) return fail(EXIT_USAGE, "optimize needs --family NAME: dense or tvblt");
-    bool tvblt = strcmp(name, "tvblt") == 0;
-    if (!tvblt && strcmp(name, "dense") != 0)
-        return fail(EXIT_USAGE, "--family %s: dense and tvblt can be optimized in this version", name);
-    if (!tvblt && option_given(given, OPTION_BUFFERS))
-        return fail(EXIT_USAGE, "--family dense has no --buffers to choose");
-    if (!tvblt && option_given(given, OPTION_WANTED_RATIO))
-        return fail(EXIT_USAGE, "--wanted-ratio is for --family tvblt");
+    char shown[SHOWN];
+    size_t i = 0, count = sizeof rows / sizeof *rows;
+    if (name == NULL) return fail(EXIT_USAGE, "optimize needs --family NAME");
+    while (i < count && strcmp(rows[i].name, name) != 0)
+        ++i;
+    if (i == count)
+        return fail(EXIT_USAGE,
+                    "--family %s: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, blt and lowrank can be "
+                    "optimized",
+                    show(name, shown));
+    bool within = option_given(given, OPTION_NORMALIZE_WITHIN), after = option_given(given, OPTION_COLUMN_NORMALIZE);
+    if (rows[i].bands != option_given(given, OPTION_BANDS))
+        return fail(EXIT_USAGE, rows[i].bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
+    if (option_given(given, OPTION_BUFFERS) && !rows[i].buffers)
+        return fail(EXIT_USAGE, "--family %s has no --buffers to choose", name);
+    if (strcmp(name, "lowrank") == 0 && !option_given(given, OPTION_BUFFERS))
+        return fail(EXIT_USAGE, "--family lowrank needs --buffers R, the rank");
+    if (option_given(given, OPTION_WANTED_RATIO) && !rows[i].ratio)
+        return fail(EXIT_USAGE, "--wanted-ratio is for --family blt and tvblt");
     if (option_given(given, OPTION_BUFFERS) && option_given(given, OPTION_WANTED_RATIO))
         return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
+    if ((within || after) && !rows[i].normalize)
+        return fail(EXIT_USAGE, "--family %s takes no --column-normalize or --normalize-within", name);
+    if (within && after) return fail(EXIT_USAGE, "--column-normalize and --normalize-within exclude each other");
+    bool banded_toeplitz = strcmp(name, "banded-toeplitz") == 0;
+    if ((option_given(given, OPTION_SWEEP) || option_given(given, OPTION_TAPER)) && !banded_toeplitz)
+        return fail(EXIT_USAGE, "--sweep and --taper are for --family banded-toeplitz");
+    if (option_given(given, OPTION_CONSTRAINT) && !rows[i].constraint)
+        return fail(EXIT_USAGE, "--constraint is for --family dense");
     return 0;
 }
 
 /* The dense optimum without its matrix: the bounds are the answer. */
-static int answer_from_bounds(const arguments *given, const problem *p, answer *a) {
+static int answer_from_bounds(const arguments *given, const problem *p, const dpmf_participation *optimize_for,
+                              answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
     double n = (double)dpmf_workload_steps(p->workload);
     if (option_given(given, OPTION_OUT) || option_given(given, OPTION_PER_STEP))
         return fail(EXIT_UNABLE, "--family dense: its matrix is formed up to %d steps; --family tvblt has no limit",
                     DPMF_DENSE_STEPS_MAX);
-    if (strcmp(dpmf_participation_text(p->participation), "single") != 0)
-        return fail(EXIT_UNABLE, "--family dense above %d steps: evaluated under single participation only",
+    if (strcmp(dpmf_participation_text(p->participation), dpmf_participation_text(optimize_for)) != 0)
+        return fail(EXIT_UNABLE, "--family dense above %d steps: evaluated under the participation it is optimized for",
                     DPMF_DENSE_STEPS_MAX);
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
     double upper = times * found->optimum_upper, lower = times * found->optimum_lower;
-    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "columns of norm 1"};
-    a->found.lower_bound.scope = "any mechanism: dual of the optimum";
+    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "scaled to 1"};
+    a->found.lower_bound.scope = found->scope;
     if (option_is(given, OPTION_LOSS, "max")) {
         a->found.max_loss = upper;
         a->found.lower_bound.max_loss = lower;
@@ -64,32 +88,70 @@ static int answer_from_bounds(const arguments *given, const problem *p, answer *
     return 0;
 }
 
-static int optimize(const arguments *given, const dpmf_workload *optimize_for, problem *p, optimized *o) {
+static dpmf_constraint constraint_of(const arguments *given) {
+    if (option_is(given, OPTION_CONSTRAINT, "corners")) return DPMF_CONSTRAINT_CORNERS;
+    return option_is(given, OPTION_CONSTRAINT, "non-negative") ? DPMF_CONSTRAINT_NON_NEGATIVE : DPMF_CONSTRAINT_ZERO;
+}
+
+static dpmf_optimize_options options_of(const arguments *given, const problem *p) {
     dpmf_optimize_options how = dpmf_optimize_options_defaults();
     how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    how.nodes = (int)given->count[OPTION_BUFFERS];
+    how.bands = given->count[OPTION_BANDS];
+    how.buffers = (int)given->count[OPTION_BUFFERS];
     if (option_given(given, OPTION_WANTED_RATIO)) how.wanted_ratio = given->number[OPTION_WANTED_RATIO];
     if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];
+    if (option_given(given, OPTION_COLUMN_NORMALIZE)) how.normalize = DPMF_NORMALIZE_AFTER;
+    if (option_given(given, OPTION_NORMALIZE_WITHIN)) how.normalize = DPMF_NORMALIZE_WITHIN;
+    how.constraint = constraint_of(given);
+    how.sweep = option_given(given, OPTION_SWEEP);
+    how.taper = given->count[OPTION_TAPER];
     how.weights = p->weights;
     how.run = run_with((int)given->count[OPTION_THREADS]);
+    return how;
+}
+
+/* What a mechanism is optimized for. */
+typedef struct target {
+    const dpmf_workload *workload;
+    const dpmf_participation *participation;
+    bool same; /* as what it is evaluated on */
+} target;
+
+static int optimize(const arguments *given, const target *to, problem *p, optimized *o) {
+    dpmf_optimize_options how = options_of(given, p);
     double start = seconds_now();
-    dpmf_status status =
-        dpmf_optimize(option_text(given, OPTION_FAMILY), optimize_for, &how, &p->own_strategy, &o->result);
+    dpmf_status status = dpmf_optimize(option_text(given, OPTION_FAMILY), to->workload, to->participation, &how,
+                                       &p->own_strategy, &o->result);
     o->seconds = seconds_now() - start;
     p->strategy = p->own_strategy;
     if (status != DPMF_OK) return fail_status(status, NULL);
     return interrupted() ? fail(EXIT_CANCELLED, "cancelled") : 0;
 }
 
-static int optimize_and_print(const arguments *given, const dpmf_workload *optimize_for, problem *p) {
+/* The bound of the optimization where it says more than that of the evaluation. */
+static void adopt_bound(const arguments *given, const problem *p, const target *to, answer *a) {
+    const dpmf_optimization *found = &a->found_by->result;
+    bool max_loss = option_is(given, OPTION_LOSS, "max");
+    double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
+    double *held = max_loss ? &a->found.lower_bound.max_loss : &a->found.lower_bound.rms_loss;
+    if (!to->same || found->scope == NULL || option_is(given, OPTION_BOUND, "none")) return;
+    if (times * found->optimum_lower <= *held * (1.0 + 1e-6)) return; /* the same, or proven of more mechanisms */
+    a->found.lower_bound = (dpmf_lower_bound){.scope = found->scope};
+    *held = times * found->optimum_lower;
+}
+
+static int optimize_and_print(const arguments *given, const target *to, problem *p) {
     optimized o = {0};
     answer a = {.found_by = &o};
-    int code = optimize(given, optimize_for, p, &o);
+    int code = optimize(given, to, p, &o);
     if (code == 0 && option_given(given, OPTION_PER_STEP) && p->strategy != NULL) {
         a.per_step = allocate(dpmf_workload_steps(p->workload), sizeof *a.per_step);
         if (a.per_step == NULL) code = fail_memory();
     }
-    if (code == 0) code = p->strategy == NULL ? answer_from_bounds(given, p, &a) : evaluate_problem(given, p, &a);
+    if (code == 0)
+        code =
+            p->strategy == NULL ? answer_from_bounds(given, p, to->participation, &a) : evaluate_problem(given, p, &a);
+    if (code == 0 && p->strategy != NULL) adopt_bound(given, p, to, &a);
     if (code == 0) code = print_answer(given, p, &a);
     free(a.per_step);
     return code;
@@ -97,15 +159,23 @@ static int optimize_and_print(const arguments *given, const dpmf_workload *optim
 
 int cmd_optimize(const arguments *given) {
     problem p = {0};
-    dpmf_workload *optimize_for = NULL;
+    dpmf_workload *other_workload = NULL;
+    dpmf_participation *other_participation = NULL;
     int code = check_family_options(given);
-    if (code == 0) code = problem_without_strategy(given, &p, &optimize_for);
-    if (code == 0) code = check_participations(given, &p);
+    if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
+    if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
+        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_steps(p.workload),
+                                  &other_participation);
     if (code == 0) {
-        p.made_by = "optimized under single participation";
-        code = optimize_and_print(given, optimize_for == NULL ? p.workload : optimize_for, &p);
+        target to = {other_workload == NULL ? p.workload : other_workload,
+                     other_participation == NULL ? p.participation : other_participation,
+                     other_workload == NULL && other_participation == NULL};
+        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s", dpmf_participation_text(to.participation));
+        p.made_by = p.own_made_by;
+        code = optimize_and_print(given, &to, &p);
     }
-    dpmf_workload_free(optimize_for);
+    dpmf_workload_free(other_workload);
+    dpmf_participation_free(other_participation);
     problem_free(&p);
     return code;
 }

@@ -24,10 +24,13 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "optimize --steps N --family NAME [OPTION]...",
             .summary = "the best mechanism of a family, and how far from the best possible it is",
             .description =
-                "Finds the best strategy of a family under single participation and evaluates it. dense is the best "
-                "there is: its loss is enclosed by two bounds at any number of steps, and its matrix is formed up to "
-                "8192 of them. tvblt is the same as a noise stream with few buffers; without --buffers the fewest "
-                "that reach --wanted-ratio are taken.",
+                "Finds the best strategy of a family for a workload, a participation and a loss, and evaluates it. "
+                "dense is the best there is: under single participation its loss is enclosed by two bounds at any "
+                "number of steps, and its matrix is formed up to 8192 of them; under several participations it is the "
+                "best whose columns of one unit are orthogonal. tvblt is the optimum of single participation as a "
+                "noise stream with few buffers. banded, banded-toeplitz and bisr take --bands; blt and tvblt "
+                "--buffers, or the fewest that reach --wanted-ratio; lowrank both. What is proven of the result is "
+                "said: two bounds and what they hold for, or how flat the loss is where the search ended.",
             .run = cmd_optimize,
         },
     [VERB_ACCOUNT] =
@@ -71,7 +74,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Computes the figures of a published table again and compares them with the printed ones: they agree "
                 "within half a unit of the last printed digit. Exit code 3 says that one does not. Figures that are "
                 "shown without being compared say why. NAME is all or one of denisov-2022-table-2, "
-                "choquette-choo-2023-table-1, pillutla-2025-table-2.2, pillutla-2025-table-2.3.",
+                "choquette-choo-2023-table-1, choquette-choo-2023-table-6, mckenna-2024-example-b.1, "
+                "mckenna-2024-figure-1a, mckenna-2024-appendix-i, mckenna-2024-appendix-j, pillutla-2025-table-2.2, "
+                "pillutla-2025-table-2.3.",
             .run = cmd_reproduce,
         },
     [VERB_BENCH] =
@@ -81,7 +86,8 @@ const verb_row verbs[VERB_TOTAL] = {
             .operand = "NAME",
             .summary = "timings, as ratios to something measured in the same run",
             .description =
-                "Runs the benchmarks, or the one called NAME: optimum. Every row is a median of repeats and is "
+                "Runs the benchmarks, or the one called NAME: optimum or optimizers. Every row is a median of repeats "
+                "and is "
                 "compared with a limit or a peer that was timed in the same run. Debian's OpenBLAS may mistake the "
                 "processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",
             .run = cmd_bench,
@@ -151,46 +157,51 @@ const option_row options[OPTION_TOTAL] = {
                                        .verbs = EVALUATE | OPTIMIZE,
                                        .help =
                                            "the participation that the strategy is optimised for, where that differs "
-                                           "from --participation. It must be possible in N steps; it changes "
-                                           "nothing for a family that is not optimised, as all here are"},
+                                           "from --participation. It must be possible in N steps; evaluate, which "
+                                           "optimises nothing, only checks it"},
     [OPTION_FAMILY] = {.name = "family",
                        .kind = KIND_TEXT,
                        .argument = "NAME",
-                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr|tree|tree-online|"
-                                 "tree-full|fft|fft-opt|tvblt",
+                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr|blt|tvblt|lowrank|"
+                                 "tree|tree-online|tree-full|fft|fft-opt",
                        .verbs = EVALUATE | OPTIMIZE,
                        .help =
                            "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
-                           "the square root of the workload, or given coefficients; banded Toeplitz; the first "
-                           "diagonals of the square root; those of its inverse; binary trees that sum complete "
-                           "nodes, that refine each node from below (Honaker), with the best decoder; the FFT "
-                           "mechanism, and its best decoder; the optimum as a stream with few buffers. evaluate needs "
-                           "--parameters for dense, banded and banded-toeplitz; optimize makes dense and tvblt"},
+                           "the square root of the workload, given coefficients, or the best ones; banded "
+                           "Toeplitz; the first diagonals of the square root; those of its inverse; buffered linear "
+                           "Toeplitz; the optimum as a stream with few buffers; banded plus low-rank decoder; binary "
+                           "trees that sum complete nodes, that refine each node from below (Honaker), with the best "
+                           "decoder; the FFT mechanism, and its best decoder. evaluate needs --parameters or a FILE "
+                           "for those that have parameters; optimize makes dense, banded, toeplitz, banded-toeplitz, "
+                           "bisr, blt, tvblt and lowrank"},
     [OPTION_BANDS] = {.name = "bands",
                       .kind = KIND_COUNT,
                       .argument = "B",
                       .count_low = 1,
                       .count_high = MOST_STEPS,
-                      .verbs = EVALUATE,
-                      .help = "number of diagonals, the main one included, of bsr and bisr. With --parameters it must "
-                              "agree with the file"},
+                      .verbs = EVALUATE | OPTIMIZE,
+                      .help = "number of diagonals, the main one included: of C, or of its inverse for bisr, or of the "
+                              "decoder for lowrank. With --parameters it must agree with the file"},
     [OPTION_BUFFERS] = {.name = "buffers",
                         .kind = KIND_COUNT,
                         .argument = "D",
                         .count_low = 1,
-                        .count_high = 32,
+                        .count_high = 64,
                         .verbs = OPTIMIZE,
-                        .help = "nodes of a tvblt. The stream keeps one buffer a node, two with momentum; the answer "
-                                "says how many in all"},
-    [OPTION_WANTED_RATIO] = {.name = "wanted-ratio",
-                             .kind = KIND_NUMBER,
-                             .argument = "X",
-                             .number_low = 1.0,
-                             .number_high = 1e300,
-                             .preset = "1.001",
-                             .verbs = OPTIMIZE,
-                             .help = "without --buffers: how far above the proven lower bound the loss of a tvblt may "
-                                     "be; the fewest nodes that reach it are taken"},
+                        .help =
+                            "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt. A tvblt's stream keeps one "
+                            "buffer a node, two with momentum; the answer says how many in all"},
+    [OPTION_WANTED_RATIO] =
+        {.name = "wanted-ratio",
+         .kind = KIND_NUMBER,
+         .argument = "X",
+         .number_low = 1.0,
+         .number_high = 1e300,
+         .preset = "1.001",
+         .verbs = OPTIMIZE,
+         .help = "without --buffers: how far above the proven lower bound the loss of a tvblt, or above "
+                 "the best Toeplitz mechanism that of a blt, may be; the fewest that reach it are "
+                 "taken"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",
@@ -218,8 +229,35 @@ const option_row options[OPTION_TOTAL] = {
                                 "tree-online and fft, optimal for the rest; square strategies have only one decoder"},
     [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
                                  .kind = KIND_FLAG,
-                                 .verbs = EVALUATE,
+                                 .verbs = EVALUATE | OPTIMIZE,
                                  .help = "divide each column of the strategy by its norm"},
+    [OPTION_NORMALIZE_WITHIN] = {.name = "normalize-within",
+                                 .kind = KIND_FLAG,
+                                 .verbs = OPTIMIZE,
+                                 .help = "the best column-normalized Toeplitz strategy, instead of the best one "
+                                         "normalized after"},
+    [OPTION_CONSTRAINT] = {.name = "constraint",
+                           .kind = KIND_CHOICE,
+                           .argument = "FORM",
+                           .values = "zero|non-negative|corners",
+                           .preset = "zero",
+                           .verbs = OPTIMIZE,
+                           .help =
+                               "dense under several participations, what is asked of C'C: zero between the steps of "
+                               "one unit; nowhere negative (up to 256 steps); every choice of signs bounded (up "
+                               "to 64 steps, 8 participations)"},
+    [OPTION_SWEEP] = {.name = "sweep",
+                      .kind = KIND_FLAG,
+                      .verbs = OPTIMIZE,
+                      .help = "banded-toeplitz without gradients: the best of the coefficients 1/i + c"},
+    [OPTION_TAPER] = {.name = "taper",
+                      .kind = KIND_COUNT,
+                      .argument = "B0",
+                      .count_low = 1,
+                      .count_high = MOST_STEPS,
+                      .verbs = OPTIMIZE,
+                      .help = "banded-toeplitz for a separation that is only known to lie between B0 and the bands: "
+                              "coefficients fade out from B0 on"},
     [OPTION_TRIANGULAR] = {.name = "triangular",
                            .kind = KIND_FLAG,
                            .verbs = EVALUATE,
@@ -248,7 +286,8 @@ const option_row options[OPTION_TOTAL] = {
                           .number_high = 1.0,
                           .preset = "1e-6",
                           .verbs = OPTIMIZE,
-                          .help = "stop when the two bounds of the optimum are this close, relatively"},
+                          .help = "stop when the two bounds of the optimum are this close, relatively, or the loss has "
+                                  "settled to it"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
                         .argument = "FILE.npy",

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One JSON object with one key, which says what the numbers are:
+ * One JSON object with one key, or two for a BLT, which says what the numbers are:
  *
  *     {"coefficients": [c_0, c_1, ...]}           first column of a Toeplitz C, zeros follow
  *     {"inverse_coefficients": [w_0, w_1, ...]}   first column of a Toeplitz C^-1, zeros follow
  *     {"diagonals": [[main], [first below], ...]} of a banded C: lengths n, n-1, ...
  *     {"matrix": [[row 0], [row 1], ...]}         C itself, n x n, zero above the diagonal
+ *     {"scale": [...], "decay": [...]}            of a BLT; or "gap", 1 - decay, which keeps its digits near 1
  *
  * or a .npy array, whose dimensions say it: one for coefficients (of C or C^-1, as the family has it), two for a
  * matrix.
@@ -33,6 +34,8 @@ typedef struct numbers {
     double *values;  /* from malloc */
 } numbers;
 
+static const char scale_and_decay[] = "scale and decay"; /* the key of a BLT; of its gaps: */
+static const char scale_and_gap[] = "scale and gap";
 static const char *const keys[] = {"coefficients", "inverse_coefficients", "diagonals", "matrix"};
 
 static int bad_file(const char *path, const char *problem) {
@@ -156,11 +159,63 @@ static int check_key(const numbers *n, const family *kind) {
                 kind->name, kind->parameter);
 }
 
+/* The list of that key, or NULL; `seen` counts the members that are known. */
+static const cJSON *find_list(const cJSON *tree, const char *key, int *seen) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(tree, key);
+    if (list != NULL) ++*seen;
+    return list;
+}
+
+static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
+    char problem[160];
+    if (!cJSON_IsArray(scale) || !cJSON_IsArray(second))
+        return bad_file(n->path, "its values are not lists of numbers");
+    n->count = cJSON_GetArraySize(scale);
+    if (cJSON_GetArraySize(second) != n->count || n->count < 1 || n->count > DPMF_BLT_BUFFERS_MAX) {
+        snprintf(problem, sizeof problem,
+                 "%s: lists of %lld and %lld numbers, accepted are two of the same length, 1 to %d", n->key,
+                 (long long)n->count, (long long)cJSON_GetArraySize(second), DPMF_BLT_BUFFERS_MAX);
+        return bad_file(n->path, problem);
+    }
+    n->width = 2;
+    n->values = allocate(2 * n->count, sizeof *n->values);
+    if (n->values == NULL) return fail_memory();
+    int code = read_list(scale, n, n->values, 1);
+    return code != 0 ? code : read_list(second, n, n->values + n->count, 1);
+}
+
+/* Of a decay and a gap that are both there, as 'dpmf optimize' prints them, the gap counts and the decay must fit. */
+static int read_blt(const cJSON *tree, numbers *n) {
+    int seen = 0;
+    const cJSON *scale = find_list(tree, "scale", &seen), *decay = find_list(tree, "decay", &seen);
+    const cJSON *gap = find_list(tree, "gap", &seen), *buffers = find_list(tree, "buffers", &seen);
+    if (scale == NULL || (decay == NULL && gap == NULL) || cJSON_GetArraySize(tree) != seen)
+        return bad_file(n->path, "not a JSON object with the keys scale and decay, or scale and gap");
+    n->key = gap != NULL ? scale_and_gap : scale_and_decay;
+    int code = blt_lists(scale, gap != NULL ? gap : decay, n);
+    if (code != 0) return code;
+    if (buffers != NULL && (!cJSON_IsNumber(buffers) || buffers->valuedouble != (double)n->count))
+        return bad_file(n->path, "buffers: not the length of its lists");
+    if (gap == NULL || decay == NULL) return 0;
+    if (!cJSON_IsArray(decay) || cJSON_GetArraySize(decay) != n->count)
+        return bad_file(n->path, "decay and gap: not two lists of the same length");
+    int64_t i = n->count;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, decay) {
+        if (!cJSON_IsNumber(item) || !(fabs(1 - n->values[i++] - item->valuedouble) <= 1e-15))
+            return bad_file(n->path, "decay and gap: a decay is not 1 - gap");
+    }
+    return 0;
+}
+
 static int read_members(const cJSON *tree, const family *kind, int64_t steps, numbers *n) {
     const cJSON *value = cJSON_IsObject(tree) ? tree->child : NULL;
+    bool blt = strcmp(kind->parameter, scale_and_decay) == 0;
+    if (blt && value != NULL && value->next != NULL) return read_blt(tree, n);
     if (value == NULL || value->next != NULL)
-        return bad_file(n->path,
-                        "not a JSON object with one key: coefficients, inverse_coefficients, diagonals or matrix");
+        return bad_file(
+            n->path, blt ? "not a JSON object with the keys scale and decay, or scale and gap"
+                         : "not a JSON object with one key: coefficients, inverse_coefficients, diagonals or matrix");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
         if (strcmp(keys[i], value->string) == 0) n->key = keys[i];
     if (n->key == NULL)
@@ -235,7 +290,11 @@ static int pad(numbers *n, int64_t steps) {
 static int make(const numbers *n, const family *kind, int64_t steps, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
-    if (strcmp(kind->name, "banded-toeplitz") == 0)
+    if (n->key == scale_and_decay)
+        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, out);
+    else if (n->key == scale_and_gap)
+        status = dpmf_strategy_create_blt_gaps(steps, (int)n->count, n->values, n->values + n->count, out);
+    else if (strcmp(kind->name, "banded-toeplitz") == 0)
         status = dpmf_strategy_create_banded_toeplitz(steps, n->count, n->values, out);
     else if (strcmp(n->key, "coefficients") == 0)
         status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
@@ -262,7 +321,8 @@ int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *
     else
         code = read_json(bytes, size, kind, steps, &n);
     free(bytes);
-    if (code == 0) code = check_shape(&n, steps);
+    bool blt = n.key == scale_and_decay || n.key == scale_and_gap;
+    if (code == 0 && !blt) code = check_shape(&n, steps);
     if (code == 0 && strcmp(kind->name, "toeplitz") == 0) code = pad(&n, steps);
     if (code == 0) code = make(&n, kind, steps, out);
     if (code == 0) *bands = n.count;

@@ -288,6 +288,21 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_inverse_toeplitz(int64
                                                                            const double *coefficients,
                                                                            dpmf_strategy **out);
 
+/*
+ * C a buffered linear Toeplitz matrix (Pillutla et al. 2025, Section 2.5): first column 1, then sum_i scale_i
+ * decay_i^(t-1) for t >= 1; its noise stream keeps `buffers` rows, 1 to DPMF_BLT_BUFFERS_MAX. Scales are finite, 0 <=
+ * decay < 1. A decay that matters over n steps is about 1/n away from 1: the second call takes gap = 1 - decay, which
+ * keeps all its digits, 0 < gap <= 1.
+ */
+#define DPMF_BLT_BUFFERS_MAX 16
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale,
+                                                              const double *decay, dpmf_strategy **out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const double *scale,
+                                                                   const double *gap, dpmf_strategy **out);
+
+/* How many buffers, 0 if it is not a BLT; then `*scale` and `*gap` point to so many numbers, valid while it lives. */
+DPMF_API int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap);
+
 /* C banded: rows[t * bands + j] = C[t, t-j] for j < bands; entries left of column 0 must be 0. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows,
                                                                  dpmf_strategy **out);
@@ -295,6 +310,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded(int64_t steps, 
 /* C dense: steps x steps, row-major, zero above the diagonal. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix,
                                                                 dpmf_strategy **out);
+
+/*
+ * C^-1 = W a band plus low rank (Denisov et al. 2022, Appendix H): W[t, t-j] = rows[t * bands + j] for j < bands, and
+ * sum over k of left[t * rank + k] right[u * rank + k] for u <= t - bands. The stream keeps bands - 1 + rank buffers.
+ */
+#define DPMF_LOWRANK_MAX 64
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_lowrank(int64_t steps, int64_t bands, int64_t rank,
+                                                                  const double *rows, const double *left,
+                                                                  const double *right, dpmf_strategy **out);
 
 /* A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). It owns `context` from here on on success. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
@@ -441,15 +465,22 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    dpmf_evaluation *out, double *per_step);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 6  Optimize: the best strategy of a family, under single participation
+ * 6  Optimize: the best strategy of a family for a workload, a participation and a loss
  *
- *     dense   the best there is (Denisov et al. 2022, Theorem 3.2), at any number of steps for the named workloads;
- *             matrices up to 4096 steps
- *     tvblt   the same as a noise stream with few buffers: a BLT whose coefficients vary with time (docs/optimum.md).
- *             A node keeps one buffer, or two with momentum.
+ *     dense            the best there is. Single participation (Denisov et al. 2022, Theorem 3.2): at any number of
+ *                      steps for the named workloads, up to 4096 for matrices. Several: the best whose C'C vanishes
+ *                      between the steps of one unit (Choquette-Choo et al. 2023; Pillutla et al. 2025, Problems 4.6
+ *                      and 4.8)
+ *     tvblt            the single-participation optimum as a noise stream with few buffers: a BLT whose coefficients
+ *                      vary with time (docs/optimum.md). A node keeps one buffer, or two with momentum.
+ *     banded           C with `bands` diagonals (McKenna 2024, Section 3.1)
+ *     toeplitz         the best Toeplitz C (McKenna 2024, Section 3.2)
+ *     banded-toeplitz  the same with `bands` diagonals
+ *     bisr             C^-1 Toeplitz with `bands` diagonals, optimized (BandInvMF)
+ *     blt              a buffered linear Toeplitz C with `buffers` buffers (Pillutla et al. 2025, Section 2.5)
+ *     lowrank          a decoder of `bands` diagonals plus rank `buffers` (Denisov et al. 2022, Appendix H)
  *
- * The two optimum bounds enclose the loss of the best mechanism whatever its form: the lower one is proven for every
- * mechanism, the upper one is reached by the dense optimum.
+ * The two optimum bounds enclose the least loss that a mechanism of the class named by `scope` can have.
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef enum dpmf_loss { DPMF_LOSS_RMS = 0, DPMF_LOSS_MAX } dpmf_loss;
@@ -460,11 +491,32 @@ DPMF_API const char *dpmf_outcome_name(dpmf_outcome outcome); /* "converged", "i
 
 #define DPMF_DENSE_STEPS_MAX 8192
 
+/* dense, several participations: what is asked of X = C'C so that the sensitivity is known (Choquette-Choo et al. 2023,
+ * Table 6). */
+typedef enum dpmf_constraint {
+    DPMF_CONSTRAINT_ZERO = 0,     /* X[t,u] = 0 for two steps of one unit */
+    DPMF_CONSTRAINT_NON_NEGATIVE, /* X >= 0 everywhere; up to 256 steps */
+    DPMF_CONSTRAINT_CORNERS       /* every choice of signs bounded; up to 64 steps and 8 participations */
+} dpmf_constraint;
+
+/* Toeplitz families: dividing the columns of C by their norms (McKenna 2024, Appendix K). */
+typedef enum dpmf_normalize {
+    DPMF_NORMALIZE_NONE = 0,
+    DPMF_NORMALIZE_AFTER, /* the optimal C, then normalized */
+    DPMF_NORMALIZE_WITHIN /* the best normalized C; up to 8192 steps */
+} dpmf_normalize;
+
 typedef struct dpmf_optimize_options {
     dpmf_loss loss;
-    int nodes;             /* tvblt: 1 to 32; 0: the fewest that reach wanted_ratio */
-    double wanted_ratio;   /* tvblt with nodes 0: loss over the proven lower bound, above 1; 0 means 1.001 */
-    double tolerance;      /* on optimum_upper/optimum_lower - 1; 1e-10 to 1 */
+    int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps */
+    int buffers;         /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
+    double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best that is known, above 1; 0 means 1.001 */
+    dpmf_normalize normalize;
+    dpmf_constraint constraint;
+    int sweep;     /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
+    int64_t taper; /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
+    int64_t settled_after; /* banded-toeplitz: take errors as settled after so many steps (App. I); 0: when they have */
+    double tolerance;      /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
 } dpmf_optimize_options;
@@ -474,17 +526,44 @@ DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tol
 typedef struct dpmf_optimization {
     dpmf_outcome outcome;
     int iterations;
-    int nodes; /* of a tvblt; 0 otherwise */
-    double optimum_lower, optimum_upper;
+    int nodes;                           /* of a tvblt, buffers of a blt; 0 otherwise */
+    double optimum_lower, optimum_upper; /* 0 and infinity where no bound is known */
+    const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
+    double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: the bounds say it */
 } dpmf_optimization;
 
 /*
  * *out becomes NULL for `dense` above DPMF_DENSE_STEPS_MAX steps, where the bounds are the answer; with out = NULL no
- * strategy is made at all.
+ * strategy is made at all. NULL participation: single.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload,
+                                                   const dpmf_participation *participation,
                                                    const dpmf_optimize_options *options, dpmf_strategy **out,
                                                    dpmf_optimization *result);
+
+/*
+ * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, say an operator
+ * with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, says that theta
+ * lies outside the domain; any other failure ends the call. The loss is sensitivity x error as dpmf_evaluate has them
+ * (an upper bound where that is one). `gradient`: the derivatives of ln loss; NULL: central differences, 2 strategies a
+ * parameter and step. theta: in, a start inside the domain; out, the best point seen, a local minimum at best. `result`
+ * says how it ended and how large the gradient is. Of the options loss, tolerance, weights and run are read, and bands,
+ * buffers, wanted_ratio, normalize and constraint must be 0.
+ */
+#define DPMF_PARAMETERS_MAX 100000
+
+typedef struct dpmf_parametric {
+    void *context;
+    int64_t parameters;
+    dpmf_status (*make)(void *context, const double *theta, dpmf_strategy **out);
+    dpmf_status (*gradient)(void *context, const double *theta, double *gradient); /* NULL: central differences */
+} dpmf_parametric;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family,
+                                                              const dpmf_workload *workload,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_optimize_options *options, double *theta,
+                                                              dpmf_strategy **out, dpmf_optimization *result);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 7  Accounting: (epsilon, delta) from sigma, sigma from (epsilon, delta)

@@ -43,6 +43,7 @@ find_missing() {
     need_module liblapacke-dev lapacke
     need_module libopenblas-dev openblas
     need_module libssl-dev libcrypto
+    if ! [ -e /usr/include/lbfgs.h ]; then missing+=(liblbfgs-dev); fi
     need_module libcmocka-dev cmocka
     if [ "$level" = test ]; then
         need_command clang-format-14 clang-format-14

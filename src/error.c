@@ -7,6 +7,8 @@
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
+ *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
+ *                                O(n d^2)
  *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
  *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
  *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
@@ -19,6 +21,7 @@
 #include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
+#include "blt.h"
 #include "strategy.h"
 #include "tvblt.h"
 #include "workload.h"
@@ -91,6 +94,8 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     dpmf_i_tree_kind kind;
     const dpmf_strategy *block = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &scale), &stamps);
     if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
+    const dpmf_i_blt *blt = dpmf_i_strategy_blt(block);
+    if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
     const dpmf_i_tvblt *tvblt = dpmf_i_strategy_tvblt(block);
     if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
@@ -107,6 +112,8 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
             squares[t] = 1;
         return DPMF_OK;
     }
+    const dpmf_i_blt *blt = dpmf_i_strategy_blt(s);
+    if (a->toeplitz && blt != NULL) return dpmf_i_error_blt(a, blt, s->steps, 1, NULL, run, squares);
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
     if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !is_square(s)))
         return dpmf_i_error_dense(a, s, run, squares);

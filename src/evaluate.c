@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "base/text.h"
+#include "blt.h"
 #include "bound.h"
 #include "strategy.h"
 #include "workload.h"
@@ -66,14 +67,41 @@ dpmf_evaluate_options dpmf_evaluate_options_defaults(void) {
     return (dpmf_evaluate_options){.run = dpmf_run_defaults()};
 }
 
+/* Above so many steps an array of all errors is not made where the sums are known without it: 128 MB. */
+static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
+
+/* The losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
+static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
+    double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
+    int64_t n = strategy->steps;
+    dpmf_i_running total = {0};
+    dpmf_status status = DPMF_OK;
+    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
+        dpmf_i_error_blt_sums(workload, strategy, &sum, &largest)) {
+        result->total_squared_loss = s * s * sum;
+        result->max_loss = s * sqrt(largest);
+        return DPMF_OK;
+    }
+    TRY_DONE(dpmf_i_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
+        dpmf_i_running_add(&total, errors[t] * errors[t]);
+        result->max_loss = fmax(result->max_loss, errors[t]);
+    }
+    result->total_squared_loss = dpmf_i_running_value(&total);
+    if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+done:
+    dpmf_i_free(errors);
+    return status;
+}
+
 dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
                           const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
                           double *per_step) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_evaluation result = {0};
-    double *errors = NULL;
-    dpmf_i_running total = {0};
-    dpmf_status status = DPMF_OK;
     if (workload == NULL || strategy == NULL)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
     int64_t n = strategy->steps;
@@ -81,24 +109,12 @@ dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participatio
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
                            (long long)workload->steps, (long long)n);
     if (o.weights != NULL) TRY(dpmf_i_check_weights(n, o.weights));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "the errors", &errors));
-    TRY_DONE(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
-    TRY_DONE(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
-    TRY_DONE(dpmf_error_compute(workload, strategy, &o.run, errors));
-    for (int64_t t = 0; t < n; t++) {
-        errors[t] *= result.sensitivity.value * (o.weights == NULL ? 1 : sqrt(o.weights[t]));
-        dpmf_i_running_add(&total, errors[t] * errors[t]);
-        result.max_loss = fmax(result.max_loss, errors[t]);
-    }
-    result.total_squared_loss = dpmf_i_running_value(&total);
+    TRY(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
+    TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
+    TRY(put_together(workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);
-    if (!isfinite(result.total_squared_loss)) {
-        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
-        goto done;
-    }
-    if (per_step != NULL) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+    if (!isfinite(result.total_squared_loss))
+        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
     *out = result;
-done:
-    dpmf_i_free(errors);
-    return status;
+    return DPMF_OK;
 }

@@ -19,6 +19,7 @@
 #include "sensitivity.h"
 
 #include "base/memory.h"
+#include "blt.h"
 
 #include <float.h>
 #include <math.h>
@@ -78,6 +79,11 @@ dpmf_status dpmf_i_sensitivity_too_many(const dpmf_i_task *task) {
 /* ---- one participation ---- */
 
 static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
+    const dpmf_i_blt *blt = dpmf_i_strategy_blt(s);
+    if (blt != NULL && !dpmf_i_strategy_can(s, DPMF_I_CAN_TOEPLITZ)) { /* too long to be held: the closed form */
+        *out = sqrt(dpmf_i_blt_pattern_square(blt, s->steps, 1, s->steps));
+        return DPMF_OK;
+    }
     double *norms = NULL;
     TRY(dpmf_i_alloc_doubles(s->steps, "the column norms", &norms));
     dpmf_status status = dpmf_strategy_column_norms(s, norms);
@@ -107,6 +113,21 @@ static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, 
 }
 
 /* ---- several ---- */
+
+/* A BLT that is too long to be held, non-negative and falling: the earliest pattern in closed form. */
+static int long_blt(const dpmf_strategy *s, const dpmf_participation *p, dpmf_sensitivity_bound bound, double *square) {
+    const dpmf_i_blt *c = dpmf_i_strategy_blt(s);
+    double sum = 0;
+    if (c == NULL || dpmf_i_strategy_can(s, DPMF_I_CAN_TOEPLITZ) || bound != DPMF_BOUND_AUTO) return 0;
+    if (p->kind == DPMF_PARTICIPATION_SHUFFLED && p->separation > 1) return 0;
+    for (int i = 0; i < c->count; i++) {
+        if (!(c->scale[i] >= 0)) return 0;
+        sum += c->scale[i];
+    }
+    if (!(sum <= 1)) return 0;
+    *square = dpmf_i_blt_pattern_square(c, s->steps, p->count, p->separation);
+    return 1;
+}
 
 static dpmf_status by_kind(dpmf_i_task *task, dpmf_i_found *out) {
     if (task->kind == DPMF_PARTICIPATION_SHUFFLED && task->b == 1) task->kind = DPMF_PARTICIPATION_FULL;
@@ -138,6 +159,12 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                         .b = participation->separation,
                         .run = run};
     dpmf_i_found found = DPMF_I_NOT_FOUND;
+    double square = 0;
+    if (long_blt(strategy, participation, bound, &square)) {
+        *out = (dpmf_sensitivity){sqrt(square), DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION,
+                                  METHODS[DPMF_I_METHOD_EARLIEST]};
+        return DPMF_OK;
+    }
     if (bound == DPMF_BOUND_SIGNS && task.k > DPMF_I_SIGNS_MAX)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
                            (long long)task.k, DPMF_I_SIGNS_MAX);

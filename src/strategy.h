@@ -133,6 +133,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_read(const dpmf_i_strategy_source *s
 DPMF_MUST_CHECK dpmf_status dpmf_i_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_array(const dpmf_i_strategy_source *source, const char *name, int64_t rows,

@@ -3,6 +3,7 @@
  * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A
  * normalized strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
  */
+#include "blt.h"
 #include "strategy.h"
 #include "tvblt.h"
 #include "workload.h"
@@ -11,7 +12,7 @@
 
 static const char *const FAMILIES[] = {"identity", "workload", "toeplitz", "banded-toeplitz", "bsr",       "bisr",
                                        "banded",   "dense",    "tree",     "tree-online",     "tree-full", "fft",
-                                       "fft-opt",  "tvblt"};
+                                       "fft-opt",  "tvblt",    "blt",      "lowrank"};
 
 void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
     if (!dpmf_i_strategy_can(s, DPMF_I_CAN_SAVE)) {
@@ -74,15 +75,11 @@ typedef struct reader {
     dpmf_status (*read)(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 } reader;
 
-static const reader READERS[] = {{"toeplitz", dpmf_i_toeplitz_read},
-                                 {"banded", dpmf_i_banded_read},
-                                 {"dense", dpmf_i_dense_read},
-                                 {"tree", dpmf_i_tree_read},
-                                 {"fft", dpmf_i_fft_read},
-                                 {"tvblt", dpmf_i_tvblt_read},
-                                 {"workload", read_own},
-                                 {"normalized", read_normalized},
-                                 {"stamped", read_stamped}};
+static const reader READERS[] = {
+    {"toeplitz", dpmf_i_toeplitz_read}, {"banded", dpmf_i_banded_read},   {"dense", dpmf_i_dense_read},
+    {"tree", dpmf_i_tree_read},         {"fft", dpmf_i_fft_read},         {"tvblt", dpmf_i_tvblt_read},
+    {"blt", dpmf_i_blt_read},           {"lowrank", dpmf_i_lowrank_read}, {"workload", read_own},
+    {"normalized", read_normalized},    {"stamped", read_stamped}};
 
 dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
                                  const dpmf_i_tensors *tensors, dpmf_strategy **out) {

@@ -3,6 +3,7 @@
 # Compares with other libraries, in one run on one machine, and writes bench/results.csv.
 #
 #   bench/peers/run.sh accounting     dp-accounting, Opacus
+#   bench/peers/run.sh optimizers     jax_privacy
 #
 # They are installed into bench/peers/venv and are no dependency of anything else.
 set -euo pipefail
@@ -10,9 +11,10 @@ cd "$(dirname "$0")/../.."
 
 name=${1:-}
 case $name in
-accounting) packages=(dp-accounting opacus torch==2.13.0) ;;
+accounting) packages=(dp-accounting opacus torch==2.13.0) target=bench_accounting program=build/bench/bench_accounting ;;
+optimizers) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 *)
-    echo "run.sh: '$name' is not a comparison; accounting is" >&2
+    echo "run.sh: '$name' is not a comparison; accounting and optimizers are" >&2
     exit 2
     ;;
 esac
@@ -21,5 +23,5 @@ if ! [ -x $venv/bin/python ]; then python3 -m venv $venv; fi
 $venv/bin/python -m pip install --quiet --disable-pip-version-check "${packages[@]}"
 scripts/install_dependencies.sh build
 cmake --preset release >/dev/null
-cmake --build --preset release --parallel "${JOBS:-$(nproc)}" --target "bench_$name" >/dev/null
-$venv/bin/python bench/peers/"$name".py "build/bench/bench_$name"
+cmake --build --preset release --parallel "${JOBS:-$(nproc)}" --target "$target" >/dev/null
+$venv/bin/python bench/peers/"$name".py "$program"

@@ -69,13 +69,34 @@ class Optimum(Case):
         self.assertGreater(other["rms_loss"], own["rms_loss"])
 
     def test_other_participation(self):
-        self.refused(1, "optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16")
-        found = self.json("optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16",
+        own = self.json("optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16")
+        other = self.json("optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16",
                           "--optimize-participation", "single")
-        self.assertGreater(found["sensitivity"]["value"], 1)
+        self.assertGreater(other["sensitivity"]["value"], 1)
+        self.assertLess(own["rms_loss"], other["rms_loss"])
+        self.assertIn("vanishes", own["lower_bound"]["scope"])
+        self.assertLessEqual(own["ratio"], 1 + 1e-6)
+        self.refused(1, "optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16",
+                     says="single participation")
 
     def test_refusals(self):
-        for words in (["--steps", 10], ["--family", "dense"], ["--family", "toeplitz", "--steps", 10],
+        for words in (["--steps", 10], ["--family", "dense"], ["--family", "tree", "--steps", 10],
+                      ["--family", "banded", "--steps", 10], ["--family", "banded", "--steps", 10, "--bands", 11],
+                      ["--family", "banded", "--steps", 10, "--bands", 0],
+                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 11],
+                      ["--family", "banded", "--steps", 20, "--bands", 6, "--participation", "cyclic:4,5"],
+                      ["--family", "banded", "--steps", 20, "--bands", 5, "--participation", "cyclic:3,5"],
+                      ["--family", "toeplitz", "--steps", 10, "--bands", 3],
+                      ["--family", "blt", "--steps", 10, "--buffers", 17],
+                      ["--family", "blt", "--steps", 10, "--bands", 2],
+                      ["--family", "lowrank", "--steps", 10, "--bands", 2],
+                      ["--family", "lowrank", "--steps", 10, "--buffers", 2],
+                      ["--family", "dense", "--steps", 10, "--sweep"],
+                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--taper", 4],
+                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--taper", 2, "--sweep"],
+                      ["--family", "banded", "--steps", 10, "--bands", 4, "--column-normalize"],
+                      ["--family", "toeplitz", "--steps", 10, "--column-normalize", "--normalize-within"],
+                      ["--family", "banded", "--steps", 10, "--bands", 4, "--constraint", "zero"],
                       ["--family", "dense", "--steps", 10, "--buffers", 3],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 0],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 33],
@@ -93,6 +114,86 @@ class Optimum(Case):
 
     def test_bench_names(self):
         self.refused(2, "bench", "nothing")
+
+
+class Families(Case):
+    """Independently computed values; equal or lower."""
+
+    def reaches(self, value, *arguments, loss="rms", relative=1e-6):
+        found = self.json("optimize", *arguments, "--loss", loss, "--bound", "none")
+        self.assertEqual(found["outcome"], "converged")
+        self.assertEqual(found["sensitivity"]["kind"], "exact")
+        self.assertLessEqual(found[loss + "_loss"], value * (1 + relative))
+        return found
+
+    def test_toeplitz(self):
+        for n, plain, normalized in ((8, 1.543988, 1.511915), (64, 2.179043, 2.134878), (1024, 3.056588, 3.002684)):
+            arguments = ["--family", "toeplitz", "--steps", n]
+            self.reaches(plain, *arguments)
+            self.reaches(normalized, *arguments, "--column-normalize")
+        within = self.reaches(2.134878, "--family", "toeplitz", "--steps", 64, "--normalize-within")
+        self.assertLess(within["rms_loss"], 2.1335)
+
+    def test_banded_toeplitz(self):
+        found = self.reaches(32.75872, "--family", "banded-toeplitz", "--bands", 64, "--steps", 65536, loss="max")
+        self.assertLess(found["stationarity"], 1e-5)
+        small = self.reaches(2.4, "--family", "banded-toeplitz", "--bands", 16, "--steps", 64)
+        path = self.write("c.json", str(small["parameters"]).replace("'", '"'))
+        again = self.json("evaluate", "--family", "banded-toeplitz", "--steps", 64, "--bound", "none", "--parameters", path)
+        self.near(again["rms_loss"], small["rms_loss"], 1e-12)
+
+    def test_banded(self):
+        for n, value in ((32, 1.934325), (64, 2.292618), (256, 3.586968)):
+            found = self.reaches(value, "--family", "banded", "--bands", 16, "--steps", n)
+            self.assertLessEqual(found["optimum"]["upper"] / found["optimum"]["lower"], 1 + 1e-6)
+            self.assertAlmostEqual(found["optimum"]["lower"] / value, 1, delta=2e-6)
+        example = self.reaches(9, "--family", "banded", "--bands", 3, "--steps", 9)
+        self.near(example["total_squared_loss"], 24.880865, 1e-6)
+
+    def test_blt(self):
+        for n, losses in ((64, (2.479865, 2.391338, 2.388895)), (8192, (5.410531, 4.132130, 3.965354, 3.938797))):
+            for d, value in enumerate(losses, 1):
+                found = self.reaches(value, "--family", "blt", "--buffers", d, "--steps", n, loss="max")
+                self.assertEqual(found["buffers"], d)
+        long_run = self.json("optimize", "--family", "blt", "--buffers", 4, "--steps", "1e10", "--loss", "max", "--bound",
+                             "none")
+        self.near(long_run["max_loss"], 9.486051435, 1e-8)
+
+    def test_inverse_bands(self):
+        closed = self.json("evaluate", "--family", "bisr", "--bands", 8, "--steps", 1000, "--bound", "none")
+        self.reaches(closed["rms_loss"], "--family", "bisr", "--bands", 8, "--steps", 1000)
+
+    def test_low_rank(self):
+        path = self.path("l.dpmf")
+        made = self.reaches(40.4 / 16 * 1.005, "--family", "lowrank", "--bands", 4, "--buffers", 4, "--steps", 256, "-o", path)
+        self.near(self.json("evaluate", path, "--bound", "none")["rms_loss"], made["rms_loss"], 1e-12)
+
+    def test_epochs(self):
+        for constraint, value in (("corners", 16.114420), ("zero", 16.131315), ("non-negative", 16.133908)):
+            found = self.json("optimize", "--family", "dense", "--steps", 6, "--participation", "cyclic:3,2", "--workload",
+                              "momentum:0.95", "--constraint", constraint, "--bound", "none")
+            self.assertAlmostEqual(found["optimum"]["upper"] * 6 ** 0.5 / value, 1, delta=2e-6)
+        full = self.json("optimize", "--family", "dense", "--steps", 10, "--participation", "full", "--bound", "none")
+        self.assertEqual(full["outcome"], "converged")
+
+    def test_separated(self):
+        found = self.reaches(9, "--family", "dense", "--steps", 64, "--participation", "minsep:4,16")
+        banded = self.reaches(9, "--family", "banded", "--bands", 16, "--steps", 64, "--participation", "minsep:4,16")
+        self.near(found["rms_loss"], banded["rms_loss"], 1e-5)
+
+    def test_cancelled(self):
+        import signal
+        import subprocess
+        import time
+        from harness import DPMF
+        path = self.path("m.dpmf")
+        running = subprocess.Popen([DPMF, "optimize", "--family", "banded", "--bands", "32", "--steps", "400000", "-o", path],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=100)
+        self.assertEqual((running.returncode, out), (130, b""), err)
+        self.assertEqual(self.left_behind(), [])
 
 
 if __name__ == "__main__":

@@ -100,6 +100,25 @@ class Good(Case):
         self.check("dense", npy(FLAT, (N, N)), LOWER)
         self.check("dense", {"matrix": LOWER}, normalize(LOWER), "--column-normalize")
 
+    def test_blt(self):
+        scale, decay = [0.25, 0.125, 0.0625], [0.5, 0.96875, 0.0]
+        column = [1.0] + [sum(a * d**(t - 1) for a, d in zip(scale, decay)) for t in range(1, N)]
+        gap = [1 - d for d in decay]
+        for content in [{"scale": scale, "decay": decay}, {"gap": gap, "scale": scale},
+                        {"buffers": 3, "scale": scale, "gap": gap, "decay": decay}]:
+            found = self.check("blt", content, toeplitz(column, N))
+            self.assertEqual(found["buffers"], 3)
+        self.check("blt", {"scale": scale, "decay": decay}, normalize(toeplitz(column, N)), "--column-normalize")
+        self.check("blt", {"scale": [-0.5], "decay": [0.75]},
+                   toeplitz([1.0] + [-0.5 * 0.75**t for t in range(N - 1)], N))
+        file = self.write("p", json.dumps({"scale": scale, "gap": gap}))
+        self.json("evaluate", "--steps", N, "--family", "blt", "--parameters", file, "-o", self.path("m"))
+        self.assertEqual(self.json("inspect", self.path("m"))["family"], "blt")
+
+    def test_blt_beyond_the_digits_of_a_decay(self):
+        """A gap of 1e-20 is a decay of 1 to a double; over 7 steps the column is 1, 0.5, 0.5, ..."""
+        self.check("blt", {"scale": [0.5], "gap": [1e-20]}, toeplitz([1.0] + [0.5] * (N - 1), N))
+
     def test_from_a_pipe(self):
         pipe = self.path("pipe")
         os.mkfifo(pipe)
@@ -158,6 +177,26 @@ class Bad(Case):
                                 ("dense", {"matrix": [LOWER[0]] * N})]:
             file = self.write("p", json.dumps(content))
             self.refused(1, "evaluate", "--steps", N, "--family", family, "--parameters", file)
+
+    def test_blt(self):
+        one = [0.5]
+        for content in [{"scale": one, "decay": [1.0]}, {"scale": one, "decay": [-0.1]}, {"scale": one, "gap": [0.0]},
+                        {"scale": one, "gap": [1.5]}, {"scale": one, "decay": []}, {"scale": one, "decay": [0.5, 0.2]},
+                        {"scale": [], "decay": []}, {"scale": [0.01] * 17, "decay": [0.5] * 17},
+                        {"scale": one, "decay": 0.5}, {"scale": 0.5, "decay": one}, {"scale": ["a"], "decay": one},
+                        {"scale": one, "decay": [None]}, {"scale": one, "decay": one, "x": one}, {"decay": one, "x": 1},
+                        {"decay": one, "gap": one}, {"scale": one, "decay": one, "gap": [0.25]},
+                        {"scale": one, "decay": one, "gap": [0.5], "buffers": 2},
+                        {"scale": one, "decay": [], "gap": [0.5]}, {"scale": one}, {"decay": one}, {"x": one}, {},
+                        '{"scale": [0.5], "scale": [0.5], "decay": [0.5]}']:
+            with self.subTest(content=content):
+                self.bad(1, "blt", content)
+        for content in [{"coefficients": [1.0]}, {"matrix": LOWER}, npy([1.0])]:
+            self.bad(2, "blt", content, ["blt", "scale and decay"])
+        self.bad(1, "toeplitz", {"scale": one, "decay": one})
+        file = self.write("p", json.dumps({"scale": one, "decay": one}))
+        self.refused(2, "evaluate", "--steps", N, "--family", "blt", "--parameters", file, "--bands", "2",
+                     says="--bands")
 
     def test_not_a_number_in_lists(self):
         for value in [None, "1", True, [1]]:

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimize: what optimize.c asks of each family. A family's function finds its best strategy for the workload, the
+ * participation and the options, and reports how it ended. Options have been checked for their ranges when it is called
+ * (bands within the steps, tolerance, loss); what only the family knows it checks itself. `out` is NULL when no
+ * strategy is wanted.
+ */
+#ifndef DPMF_OPTIMIZE_H
+#define DPMF_OPTIMIZE_H
+
+#include "base/status.h"
+
+typedef struct dpmf_i_optimize_task {
+    const dpmf_workload *workload;
+    const dpmf_participation *participation; /* never NULL */
+    const dpmf_optimize_options *options;
+} dpmf_i_optimize_task;
+
+typedef dpmf_status (*dpmf_i_optimize_call)(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                            dpmf_optimization *result);
+
+/* What a family's options may be (optimize_options.c). */
+typedef struct dpmf_i_optimize_family {
+    const char *name;
+    int bands;       /* 1: needs a number of bands */
+    int buffers_max; /* 0: takes no buffers */
+    int chooses;     /* 1: buffers = 0 lets it choose */
+    int normalize, constraint;
+} dpmf_i_optimize_family;
+const dpmf_i_optimize_family *dpmf_i_optimize_find(const char *family); /* NULL: none of that name */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_check(const dpmf_i_optimize_family *family, int64_t steps,
+                                                  const dpmf_optimize_options *options);
+
+/* optimize_toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                     dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                            dpmf_optimization *result);
+/* The same by the sweep, with the taper, or with errors taken as settled (optimize_toeplitz_variants.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                             dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                           dpmf_optimization *result);
+/* optimize_banded.c */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                   dpmf_optimization *result);
+/* optimize_blt.c */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                dpmf_optimization *result);
+/* optimize_epochs.c: dense C under several participations */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                   dpmf_optimization *result);
+/* optimize_lowrank.c */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                    dpmf_optimization *result);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The optimum under cyclic participation with weaker demands on X = C'C than zeros between the steps of one unit. */
+#ifndef DPMF_OPTIMUM_EPOCHS_FORMS_H
+#define DPMF_OPTIMUM_EPOCHS_FORMS_H
+
+#include "base/status.h"
+
+enum { DPMF_I_NON_NEGATIVE_STEPS_MAX = 256, DPMF_I_CORNERS_STEPS_MAX = 64, DPMF_I_CORNERS_COUNT_MAX = 8 };
+
+typedef struct dpmf_i_forms_task {
+    const dpmf_workload *workload;
+    int64_t k, b;
+    dpmf_constraint constraint; /* not ZERO */
+    int max_loss;
+    const double *weights; /* RMS: NULL or positive */
+    double tolerance;
+    const dpmf_run *run;
+} dpmf_i_forms_task;
+
+typedef struct dpmf_i_forms_answer {
+    double lower, upper; /* on the total squared loss, or the squared max loss */
+    int iterations, converged;
+    double *c; /* n x n, lower triangular, the mechanism of `upper`; the caller frees it */
+} dpmf_i_forms_answer;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_forms_solve(const dpmf_i_forms_task *task, dpmf_i_forms_answer *out);
+
+#endif
