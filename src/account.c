@@ -160,6 +160,12 @@ static dpmf_status dots_log_delta(const dpmf_i_composed *c, const dpmf_i_pair *p
                                   double *log_delta, int *met) {
     dpmf_i_dots_options how = {.relative = relative, .absolute = c->absolute, .hint = epsilon, .run = c->run};
     if (relative <= c->relative) how.step_max = c->step_max;
+    if (pair->direction == DPMF_I_ADD &&
+        epsilon >= -(double)pair->compositions * log1p(-pair->probability) * (1 + 1e-12)) {
+        *log_delta = -INFINITY; /* adding a unit loses at most -ln(1-q) a step */
+        *met = 1;
+        return DPMF_OK;
+    }
     *log_delta = 0;
     *met = 0;
     TRY(dpmf_i_dots_log_delta(pair, epsilon, &how, log_delta, met));
@@ -240,10 +246,13 @@ dpmf_status dpmf_i_composed_log_delta(const dpmf_i_composed *c, double epsilon, 
 }
 
 dpmf_status dpmf_i_composed_search(const dpmf_i_composed *c, double epsilon, double *log_delta) {
-    dpmf_i_composed coarse = *c;
+    dpmf_i_pair pairs[DIRECTIONS_MAX];
     dpmf_i_accounted found;
-    coarse.relative = fmax(COARSE, c->relative);
-    TRY(dpmf_i_composed_log_delta(&coarse, epsilon, &found));
+    int met = 0;
+    directions_of(c, pairs);
+    if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR)
+        return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
+    TRY(dpmf_i_composed_log_delta(c, epsilon, &found));
     *log_delta = found.value;
     return DPMF_OK;
 }

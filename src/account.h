@@ -102,7 +102,7 @@ typedef struct dpmf_i_accounted {
 DPMF_MUST_CHECK dpmf_status dpmf_i_composed_epsilon(const dpmf_i_composed *c, double log_delta, dpmf_i_accounted *out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_composed_log_delta(const dpmf_i_composed *c, double epsilon, dpmf_i_accounted *out);
 
-/* The same with a coarse slack, for the beginning of a search. */
+/* The same for the beginning of a search: with a coarse slack, and of removing a unit alone, usually the worse. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_composed_search(const dpmf_i_composed *c, double epsilon, double *log_delta);
 
 /* mu of all compositions if nothing were sampled. */
