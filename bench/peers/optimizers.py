@@ -86,7 +86,7 @@ def main():
                      "%s loss %.9g / %.9g; first call %.4g s; goal >= 100" % (loss, our_loss, their_loss, first)])
         print("%-28s ours %.4g s, jax_privacy %.4g s (first call %.4g s): %.0f times; %s loss ours %.9g, theirs %.9g" %
               (name, ours, warm, first, warm / ours, loss, our_loss, their_loss), flush=True)
-    results.replace("optimizers", rows)
+        results.replace("optimizers", rows)  # a run that is stopped keeps what it has
 
 
 if __name__ == "__main__":
