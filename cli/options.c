@@ -51,6 +51,36 @@ const verb_row verbs[VERB_TOTAL] = {
                 "gives the strategy, where its bands or entries matter, its adjacency, and sigma if it has one.",
             .run = cmd_account,
         },
+    [VERB_NOISE] =
+        {
+            .name = "noise",
+            .usage = "noise FILE --dim M --rows A:B [OPTION]...\nnoise FILE --dim M --dry-run [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "rows of correlated noise, in order, each once",
+            .description =
+                "Writes rows of the noise that the mechanism FILE adds to sums of clipped gradients: row t is clip x "
+                "sigma x sensitivity x row t of W Z. A key gives the same bits for any shard, thread count or place "
+                "of resuming. Without --key-file the key is fresh and forgotten. With --state no row is given twice "
+                "or left out: --rows must begin where the state file says, or, with --replay, before. Whoever has "
+                "the rows can take the noise away again: keep them as secret as the key.",
+            .run = cmd_noise,
+        },
+    [VERB_COUNT] =
+        {
+            .name = "count",
+            .usage = "count FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "private running sums of numbers on standard input",
+            .description =
+                "Reads one row of --columns numbers a line, separated by spaces, tabs or commas, and writes for each "
+                "a line as soon as it comes: the private running sums (the workload of the mechanism FILE, applied "
+                "to the rows with noise) and then their standard deviation. A row is a sum over privacy units, each "
+                "of which adds at most --clip to it in l2 norm; that is the caller's to see to. The key is fresh and "
+                "forgotten, so that two streams never share noise.",
+            .run = cmd_count,
+        },
     [VERB_INSPECT] =
         {
             .name = "inspect",
@@ -106,6 +136,8 @@ const verb_row verbs[VERB_TOTAL] = {
 #define EVALUATE (1u << VERB_EVALUATE)
 #define OPTIMIZE (1u << VERB_OPTIMIZE)
 #define ACCOUNT (1u << VERB_ACCOUNT)
+#define NOISE (1u << VERB_NOISE)
+#define COUNT (1u << VERB_COUNT)
 #define INSPECT (1u << VERB_INSPECT)
 #define REPRODUCE (1u << VERB_REPRODUCE)
 #define BENCH (1u << VERB_BENCH)
@@ -446,23 +478,99 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = EVALUATE | OPTIMIZE,
                          .help = "also the error of every step"},
+    [OPTION_DIM] = {.name = "dim",
+                    .kind = KIND_COUNT,
+                    .argument = "M",
+                    .count_low = 1,
+                    .count_high = MOST_STEPS,
+                    .verbs = NOISE,
+                    .help = "numbers of a whole row: the parameters of the model"},
+    [OPTION_ROWS] =
+        {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
+    [OPTION_OFFSET] = {.name = "offset",
+                       .kind = KIND_COUNT,
+                       .argument = "O",
+                       .count_low = 0,
+                       .count_high = MOST_STEPS,
+                       .preset = "0",
+                       .verbs = NOISE,
+                       .help = "first coordinate of a shard"},
+    [OPTION_SHARD] = {.name = "count",
+                      .kind = KIND_COUNT,
+                      .argument = "C",
+                      .count_low = 1,
+                      .count_high = MOST_STEPS,
+                      .verbs = NOISE,
+                      .help = "coordinates of a shard. Without it, all from the offset on"},
+    [OPTION_COLUMNS] = {.name = "columns",
+                        .kind = KIND_COUNT,
+                        .argument = "D",
+                        .count_low = 1,
+                        .count_high = 1000000,
+                        .preset = "1",
+                        .verbs = COUNT,
+                        .help = "numbers of a row"},
+    [OPTION_CLIP] = {.name = "clip",
+                     .kind = KIND_NUMBER,
+                     .argument = "Z",
+                     .number_low = 1e-20,
+                     .number_high = 1e20,
+                     .preset = "1",
+                     .verbs = NOISE | COUNT,
+                     .help = "the most that one privacy unit adds to a row, in l2 norm"},
+    [OPTION_FORMAT] = {.name = "format",
+                       .kind = KIND_CHOICE,
+                       .argument = "FORMAT",
+                       .values = "f32|f64|npy",
+                       .preset = "f32",
+                       .verbs = NOISE,
+                       .help =
+                           "raw float32, raw float64 (another stream, kept in double precision), or a NumPy file of "
+                           "float32. Little-endian, row by row"},
+    [OPTION_KEY_FILE] = {.name = "key-file",
+                         .kind = KIND_FILE,
+                         .argument = "FILE",
+                         .verbs = NOISE,
+                         .help = "file of the 32-byte key, mode 0600. Made if it is missing"},
+    [OPTION_TESTING_SEED] = {.name = "testing-seed",
+                             .kind = KIND_COUNT,
+                             .argument = "N",
+                             .count_low = 0,
+                             .count_high = INT64_MAX,
+                             .verbs = NOISE | COUNT,
+                             .help = "a key that anybody can compute from N, for tests: not private"},
+    [OPTION_STATE] = {.name = "state",
+                      .kind = KIND_FILE,
+                      .argument = "FILE",
+                      .verbs = NOISE,
+                      .help = "file that remembers how many rows have been reserved, on the disk before each row is "
+                              "written. Made with row 0; locked while it is used; bound to the key and all options"},
+    [OPTION_REPLAY] = {.name = "replay",
+                       .kind = KIND_FLAG,
+                       .verbs = NOISE,
+                       .help = "allow rows that the state file has seen already: the same bits again"},
+    [OPTION_DRY_RUN] = {.name = "dry-run",
+                        .kind = KIND_FLAG,
+                        .verbs = NOISE,
+                        .help = "print the memory that the stream would take, and make nothing"},
     [OPTION_THREADS] = {.name = "threads",
                         .kind = KIND_COUNT,
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = EVALUATE | OPTIMIZE | ACCOUNT | REPRODUCE | BENCH,
+                        .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | REPRODUCE | BENCH,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | INSPECT | REPRODUCE | BENCH,
-                     .help = "print one JSON object instead of a table"},
+                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE | BENCH,
+                     .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = EVALUATE | OPTIMIZE,
-                    .help = "save the mechanism, without sigma"},
+                    .verbs = EVALUATE | OPTIMIZE | NOISE | COUNT,
+                    .help = "evaluate, optimize: save the mechanism, without sigma. noise, count: write there instead "
+                            "of to standard output; the file appears when it is complete"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
                          .verbs = REPRODUCE,
@@ -487,7 +595,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | INSPECT | REPRODUCE | BENCH | HELP,
+                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE | BENCH | HELP,
                      .help = "explain the verb and its options"},
 };
 

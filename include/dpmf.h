@@ -12,7 +12,8 @@
  *   6  optimize        the best strategy of a family
  *   7  accounting      (epsilon, delta) from sigma and back, with and without sampling
  *   8  mechanism       strategy + sigma + everything that was assumed; one file
- *   9  arrays on disk  .npy
+ *   9  noise           the rows that a run adds, from a key, in order, each once
+ *  10  arrays on disk  .npy
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -749,7 +750,130 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
 DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 9  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 9  Noise
+ *
+ * The rows that a run adds: row t is clip x sigma x sensitivity x row t of W Z, Z standard normal and a pure function
+ * of (key, mechanism, row, coordinate). Row t is added to the sum of the clipped gradients of step t. The same key and
+ * mechanism give the same bits for any shard, number of threads, instruction set, look-ahead or place of resuming
+ * (docs/noise.md has the specification, docs/security.md what is protected and what is not).
+ *
+ *     uint8_t key[DPMF_KEY_SIZE];
+ *     dpmf_noise *noise = NULL;
+ *     dpmf_key_load("run.key", 1, key);
+ *     dpmf_noise_create(mechanism, dim, clip, key, NULL, &noise);
+ *     dpmf_key_wipe(key);
+ *     for each step: dpmf_noise_add(noise, 1.0, 1, &(dpmf_segment){gradient_sum, dim});
+ *
+ * A row whose noise is used for two different sums protects neither: their difference has no noise at all. So a key
+ * serves one run of a mechanism, and a run that may be interrupted keeps a state file, which remembers durably how many
+ * rows have been reserved, and refuses to give one twice.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* Changes when the bits that a key gives change. */
+#define DPMF_STREAM_VERSION 1
+#define DPMF_KEY_SIZE 32
+
+/* A new key from the system's generator. Whoever knows the key can subtract the noise. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);
+
+/* Not private: a key that anybody can compute from `seed`, for tests and demonstrations. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key[DPMF_KEY_SIZE]);
+
+/*
+ * From a file of 32 bytes. Refused if it has another size, or if its mode lets anybody but the owner in. A file that is
+ * missing is made (mode 0600) if `create` is not 0.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZE]);
+
+/* Overwrites it, in a way that compilers keep. */
+DPMF_API void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]);
+
+typedef enum dpmf_precision { DPMF_FLOAT32 = 0, DPMF_FLOAT64 } dpmf_precision; /* two different streams */
+
+typedef struct dpmf_noise_options {
+    dpmf_precision precision; /* of the rows and of the buffers */
+    int64_t offset, count;    /* a shard: the coordinates [offset, offset + count); count 0: all from offset on */
+    int64_t lookahead;        /* rows made at a time: 0 chosen, 1 none; never changes a bit */
+    int prefetch;             /* 1: a thread makes the next row while the caller works; one more row of memory */
+    const char *label;        /* NULL, or a name of this run: runs of other names get other noise from the same key */
+    const char *state;        /* NULL, or the path of a state file, made with the first row if it is missing */
+    int replay;               /* 1: rows that the state file has seen may be asked for again */
+    const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
+    dpmf_run run;        /* threads; progress of seeking */
+} dpmf_noise_options;
+
+DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
+
+typedef struct dpmf_noise dpmf_noise;
+
+/*
+ * A stream of rows of `dim` numbers in all, of which it makes its shard; at row 0, or where the state file says. One
+ * thread at a time may use it. Everything is allocated here. The key is copied in a derived form. A mechanism without a
+ * digest (a user's operator) needs a label, different for each such mechanism. NULL options: the defaults.
+ *
+ * The state file is bound to the mechanism, dim, clip, precision, shard, label and key: another value of any of them is
+ * refused by name, and a changed byte is. It is locked as long as the stream lives, so that a second program is
+ * refused.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                                                       const uint8_t key[DPMF_KEY_SIZE],
+                                                       const dpmf_noise_options *options, dpmf_noise **out);
+
+/* Wipes keys and buffers. With a state file: says in it that all rows arrived. */
+DPMF_API void dpmf_noise_free(dpmf_noise *noise);
+
+/* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
+                                                       const dpmf_noise_options *options, uint64_t *bytes,
+                                                       uint64_t *buffers);
+
+/*
+ * The next row into `row`: count numbers, float or double. Nothing is written on failure, past the last step
+ * (DPMF_ERROR_ARGUMENT) and after fork() in the child (DPMF_ERROR_UNSUPPORTED) included. Never allocates.
+ *
+ * With a state file the row's number is on the disk before the row is handed out. A program that ended in between, or
+ * before it asked for another row, leaves that last row in doubt; a stream that finds one so is at the row after it and
+ * gives nothing until dpmf_noise_seek has said whether the row had arrived. A state file that could not be written ends
+ * the stream.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row);
+
+/* Memory of the caller: `count` floats or doubles. */
+typedef struct dpmf_segment {
+    void *memory;
+    int64_t count;
+} dpmf_segment;
+
+/*
+ * Adds factor x the next row to segments of memory that together hold `count` numbers, in order: the parameters of a
+ * model, say. The same bits as one segment; factor is finite and not 0.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments,
+                                                    const dpmf_segment *segment);
+
+/*
+ * Goes to any row, 0 to the number of steps. With a state file: to its next row (all rows before it arrived), or, with
+ * the option `replay`, back to any row before: its bits are the same as the first time. Forward past rows that were
+ * never handed out is refused.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
+
+DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);   /* of the next row */
+DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);   /* 1: the row before it may not have arrived */
+DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);  /* numbers of a row */
+DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);   /* clip x sigma x sensitivity */
+DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise); /* 0: the mechanism has no sigma, and 1 is taken */
+
+/*
+ * A checkpoint: the buffers, so that a resumed run need not make all rows before it again. It is as secret as the key
+ * (mode 0600, authenticated), and bound to the same things as a state file. Loading goes to its row as
+ * dpmf_noise_seek does, under the same rules.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 10  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

@@ -9,8 +9,8 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["evaluate", "optimize", "account", "inspect", "reproduce", "bench", "help"]
-LATER_VERBS = ["design", "noise", "count", "train", "verify", "report", "audit"]
+VERBS = ["evaluate", "optimize", "account", "noise", "count", "inspect", "reproduce", "bench", "help"]
+LATER_VERBS = ["design", "train", "verify", "report", "audit"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
                     "weights", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
@@ -21,7 +21,12 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
 ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "unit", "adjacency",
                    "threads", "json", "help"]
-OPTIONS = {"evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS, "inspect": ["json", "help"],
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "replay",
+                 "dry-run", "threads", "json", "out", "help"]
+COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]
+OPTIONS = {"evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
+           "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS,
+           "inspect": ["json", "help"],
            "bench": ["threads", "json", "help"],
            "reproduce": ["threads", "json", "markdown", "perturb", "help"], "help": ["man", "completion", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a row of correlated noise costs beside what it is made of, one run, minimum of repeats:
+ *
+ *     compute     BLT and TV-BLT against i.i.d. rows, for a model that fits the cache and for one that does not
+ *     look-ahead  banded C, with g += y, against reading b - 1 kept rows and writing one plus g: (b+1) x 4 bytes a
+ *                 coordinate at the speed of the STREAM triad (a = b + 3 c) on the same memory
+ *     threads     two against one
+ *
+ * A banded figure is the mean over as many steps as rows are made ahead, since they share the work.
+ * usage: bench_stream [COORDINATES]    default 10000000
+ */
+#include "dpmf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { REPEATS = 7 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void check(dpmf_status status) {
+    if (status == DPMF_OK) return;
+    fprintf(stderr, "bench_stream: %s\n", dpmf_last_error());
+    exit(1);
+}
+
+static float *numbers(int64_t count) {
+    float *x = malloc((size_t)count * sizeof *x);
+    if (x == NULL) {
+        fprintf(stderr, "bench_stream: no memory for %lld numbers\n", (long long)count);
+        exit(1);
+    }
+    for (int64_t i = 0; i < count; i++)
+        x[i] = 1;
+    return x;
+}
+
+/* Bytes a second of a = b + 3 c: two reads and a write, as STREAM counts them. */
+static double triad(int64_t count) {
+    float *a = numbers(count), *b = numbers(count), *c = numbers(count);
+    double best = 1e9;
+    for (int k = 0; k < 2 * REPEATS; k++) {
+        double start = now();
+        float *volatile out = a;
+        for (float *restrict y = out, *restrict x = b, *restrict z = c; y < out + count; y++, x++, z++)
+            *y = *x + 3 * *z;
+        double elapsed = now() - start;
+        if (elapsed < best) best = elapsed;
+    }
+    free(a);
+    free(b);
+    free(c);
+    return 12 * (double)count / best;
+}
+
+enum { STEPS = 8192 }; /* of every mechanism here: more than any figure takes */
+
+typedef struct bench {
+    const uint8_t *key;
+    int threads;
+    float *g;
+} bench;
+
+/* Nanoseconds a coordinate and row: the least mean over `steps` rows. */
+static double time_rows(const bench *b, const dpmf_mechanism *m, int64_t count, int64_t lookahead, int64_t steps,
+                        int add) {
+    dpmf_noise_options o = dpmf_noise_options_defaults();
+    const dpmf_segment segment = {b->g, count};
+    dpmf_noise *noise = NULL;
+    double best = 1e9;
+    o.run.threads = b->threads;
+    o.lookahead = lookahead;
+    check(dpmf_noise_create(m, count, 1, b->key, &o, &noise));
+    for (int k = 0; k <= REPEATS; k++) {
+        double start = now();
+        for (int64_t t = 0; t < steps; t++)
+            check(add ? dpmf_noise_add(noise, 1, 1, &segment) : dpmf_noise_next(noise, b->g));
+        double elapsed = now() - start;
+        if (k > 0 && elapsed < best) best = elapsed; /* the first maps the memory */
+    }
+    dpmf_noise_free(noise);
+    return 1e9 * best / (double)(steps * count);
+}
+
+/* Takes the strategy over. */
+static dpmf_mechanism *mechanism(const dpmf_workload *a, dpmf_strategy *s) {
+    dpmf_mechanism *m = NULL;
+    check(dpmf_mechanism_create(a, NULL, s, NULL, &m));
+    dpmf_strategy_free(s);
+    return m;
+}
+
+static dpmf_mechanism *named(const dpmf_workload *a, const char *family, int64_t bands) {
+    dpmf_strategy *s = NULL;
+    dpmf_strategy_options o = dpmf_strategy_options_defaults();
+    o.bands = bands;
+    check(dpmf_strategy_create(family, a, &o, &s));
+    return mechanism(a, s);
+}
+
+static dpmf_mechanism *optimized(const dpmf_workload *a, const char *family, int buffers) {
+    dpmf_strategy *s = NULL;
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    dpmf_optimization result;
+    o.buffers = buffers;
+    check(dpmf_optimize(family, a, NULL, &o, &s, &result));
+    return mechanism(a, s);
+}
+
+static void compute(const bench *b, const dpmf_workload *a, int64_t count, int64_t steps) {
+    dpmf_mechanism *m[] = {named(a, "identity", 0), optimized(a, "blt", 4), optimized(a, "tvblt", 4),
+                           named(a, "workload", 0), named(a, "tree-online", 0)};
+    static const char *const what[] = {"i.i.d.", "BLT, d = 4", "TV-BLT, r = 4", "C = A", "tree-online"};
+    double first = 0;
+    printf("%lld coordinates, rows stored\n", (long long)count);
+    for (int k = 0; k < 5; k++) {
+        double each = time_rows(b, m[k], count, 0, steps, 0);
+        if (k == 0) first = each;
+        printf("  %-24s %6.3f ns a number   %5.2f x i.i.d.\n", what[k], each, each / first);
+        dpmf_mechanism_free(m[k]);
+    }
+}
+
+static void lookahead(const bench *b, const dpmf_workload *a, int64_t count) {
+    static const int64_t bands[] = {2, 4, 8, 16, 64};
+    double speed = triad(count);
+    printf("%lld coordinates, rows added; triad %.1f GB/s\n", (long long)count, speed / 1e9);
+    for (int k = 0; k < 5; k++) {
+        int64_t steps = bands[k] - 1;
+        dpmf_mechanism *m = named(a, "bsr", bands[k]);
+        double unit = 1e9 * 4 * (double)(bands[k] + 1) / speed;
+        double ahead = time_rows(b, m, count, 0, steps, 1), none = time_rows(b, m, count, 1, steps < 8 ? steps : 8, 1);
+        printf("  %2d bands: %6.3f ns a number   %5.3f of (b+1) x 4 bytes;  no look-ahead %6.3f, %5.3f\n",
+               (int)bands[k], ahead, ahead / unit, none, none / unit);
+        dpmf_mechanism_free(m);
+    }
+}
+
+static void two_threads(const bench *one, const bench *two, const dpmf_workload *a, int64_t count) {
+    dpmf_mechanism *m[] = {named(a, "identity", 0), optimized(a, "tvblt", 4), named(a, "bsr", 16)};
+    static const char *const what[] = {"i.i.d.", "TV-BLT, r = 4", "16 bands"};
+    printf("%lld coordinates, rows added, two threads\n", (long long)count);
+    for (int k = 0; k < 3; k++) {
+        double alone = time_rows(one, m[k], count, 0, 15, 1), both = time_rows(two, m[k], count, 0, 15, 1);
+        printf("  %-24s %6.3f ns a number   %5.2f x one thread\n", what[k], both, alone / both);
+        dpmf_mechanism_free(m[k]);
+    }
+}
+
+int main(int argc, char **argv) {
+    uint8_t key[DPMF_KEY_SIZE];
+    int64_t count = argc > 1 ? atoll(argv[1]) : 10000000;
+    dpmf_workload *a = NULL;
+    if (count < 64 || count > 1000000000) {
+        fprintf(stderr, "bench_stream: %s coordinates, accepted 64 to 1e9\n", argv[1]);
+        return 2;
+    }
+    check(dpmf_key_testing(1, key));
+    check(dpmf_workload_create(STEPS, NULL, &a));
+    float *g = numbers(count < 16384 ? 16384 : count);
+    const bench one = {key, 1, g}, two = {key, 2, g};
+    compute(&one, a, 16384, 400);
+    compute(&one, a, count, 4);
+    lookahead(&one, a, count);
+    two_threads(&one, &two, a, count);
+    free(g);
+    dpmf_workload_free(a);
+    return 0;
+}

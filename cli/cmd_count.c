@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpmf count: private running sums of a stream.
+ *
+ * With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it row by row:
+ * o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t]. Its standard deviation is scale x |B[t,:]|.
+ */
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "rows.h"
+#include "verbs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HISTORY = 3, PIECE = 1 << 16, LONGEST_NUMBER = 400, WHY = 200 };
+
+typedef struct counter {
+    const arguments *given;
+    dpmf_mechanism *mechanism;
+    const dpmf_workload *workload;
+    dpmf_noise *noise;
+    int64_t steps, columns, t;
+    int q_bands, r_bands;
+    double *error; /* |B[t,:]|, all steps */
+    double *x, *o; /* the last HISTORY rows of each: row t at (t mod HISTORY) * columns */
+    char *line;    /* the line that is being read */
+    size_t used, room;
+    text_buffer answer; /* lines that are not written yet */
+    row_output out;
+    bool explained;
+} counter;
+
+/* ---- one row ---- */
+
+static double *row_of(const counter *c, double *rows, int64_t t) {
+    return rows + t % HISTORY * c->columns;
+}
+
+static dpmf_status next_sums(counter *c) {
+    double q[3], r[2];
+    const dpmf_segment whole = {row_of(c, c->x, c->t), c->columns};
+    dpmf_status status = dpmf_workload_inverse_row(c->workload, c->t, q, r);
+    if (status == DPMF_OK) status = dpmf_noise_add(c->noise, 1.0, 1, &whole);
+    if (status != DPMF_OK) return status;
+    double *sums = row_of(c, c->o, c->t);
+    for (int64_t i = 0; i < c->columns; ++i) {
+        double sum = 0.0;
+        for (int j = 0; j <= c->r_bands && j <= c->t; ++j)
+            sum += r[j] * row_of(c, c->x, c->t - j)[i];
+        for (int j = 1; j <= c->q_bands && j <= c->t; ++j)
+            sum -= q[j] * row_of(c, c->o, c->t - j)[i];
+        sums[i] = sum / q[0];
+    }
+    return DPMF_OK;
+}
+
+/* Four digits beyond the first one that the noise leaves uncertain; more would only show rounding. */
+static int decimals(double error) {
+    if (!(error > 0.0)) return 17;
+    int digits = 4 - (int)floor(log10(error));
+    return digits < 0 ? 0 : digits > 30 ? 30 : digits;
+}
+
+static void add_answer(counter *c) {
+    const double error = dpmf_noise_scale(c->noise) * c->error[c->t];
+    const double *sums = row_of(c, c->o, c->t);
+    for (int64_t i = 0; i < c->columns; ++i)
+        text_add(&c->answer, "%.*f ", decimals(error), sums[i]);
+    text_add(&c->answer, "%.6g\n", error);
+}
+
+/* ---- lines ---- */
+
+static bool is_separator(char letter) {
+    return letter == ' ' || letter == '\t' || letter == ',';
+}
+
+/* The next word of *at, ended with a zero; NULL: no more. */
+static char *next_number(char **at) {
+    char *start = *at;
+    while (is_separator(*start))
+        ++start;
+    if (*start == '\0') return NULL;
+    char *end = start;
+    while (*end != '\0' && !is_separator(*end))
+        ++end;
+    *at = *end != '\0' ? end + 1 : end;
+    *end = '\0';
+    return start;
+}
+
+/* What has been answered goes out; the first time with the notes that belong to it. */
+static int flush_answers(counter *c) {
+    if (c->answer.failed) return fail_memory();
+    if (c->answer.length == 0) return 0;
+    int code = rows_write(&c->out, c->answer.bytes, c->answer.length);
+    c->answer.length = 0;
+    if (code != 0 || c->explained) return code;
+    c->explained = true;
+    if (!dpmf_noise_calibrated(c->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (option_given(c->given, OPTION_TESTING_SEED))
+        fail(0, "not private: anybody can compute the key of a testing seed");
+    return 0;
+}
+
+/* The line's numbers become row t; false, and why, if there are not `columns` of them. */
+static bool read_line(counter *c, char *line, size_t length, char why[WHY]) {
+    char shown[SHOWN], *word, *at = line;
+    int64_t found = 0;
+    double *row = row_of(c, c->x, c->t);
+    snprintf(why, WHY, "it has a zero byte: numbers are accepted");
+    if (strlen(line) != length) return false;
+    for (; (word = next_number(&at)) != NULL; ++found) {
+        double value = 0.0;
+        snprintf(why, WHY, "%s is not a number: finite decimal numbers are accepted", show(word, shown));
+        if (!read_number(word, &value)) return false;
+        if (found < c->columns) row[found] = value;
+    }
+    snprintf(why, WHY, "it has %lld numbers: %lld are accepted (--columns)", (long long)found, (long long)c->columns);
+    return found == c->columns;
+}
+
+/* Answers to earlier lines go out before the complaint about this one. */
+static int refuse_line(counter *c, const char *why) {
+    int code = flush_answers(c);
+    return code != 0 ? code : fail(EXIT_UNABLE, "line %lld: %s", (long long)c->t + 1, why);
+}
+
+static int take_line(counter *c, char *line, size_t length) {
+    char why[WHY];
+    if (length > 0 && line[length - 1] == '\r') line[--length] = '\0';
+    snprintf(why, sizeof why, "the mechanism has %lld steps, and no noise for more", (long long)c->steps);
+    if (c->t >= c->steps || !read_line(c, line, length, why)) return refuse_line(c, why);
+    dpmf_status status = next_sums(c);
+    if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
+    add_answer(c);
+    ++c->t;
+    return 0;
+}
+
+/* All whole lines of what has been read; the rest moves to the front. */
+static int take_lines(counter *c) {
+    size_t start = 0;
+    char *end;
+    while ((end = memchr(c->line + start, '\n', c->used - start)) != NULL) {
+        size_t length = (size_t)(end - (c->line + start));
+        *end = '\0';
+        int code = take_line(c, c->line + start, length);
+        if (code != 0) return code;
+        start += length + 1;
+    }
+    c->used -= start;
+    memmove(c->line, c->line + start, c->used);
+    return 0;
+}
+
+static int read_stream(counter *c) {
+    for (;;) {
+        if (c->used + 1 >= c->room) return refuse_line(c, "it is too long");
+        if (!wait_readable(STDIN_FILENO)) return fail(EXIT_CANCELLED, "cancelled");
+        ssize_t got = read(STDIN_FILENO, c->line + c->used, c->room - 1 - c->used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail(EXIT_UNABLE, "cannot read standard input: %s", strerror(errno));
+        if (got == 0) break;
+        c->used += (size_t)got;
+        int code = take_lines(c);
+        if (code == 0) code = flush_answers(c);
+        if (code != 0) return code;
+    }
+    if (c->used == 0) return 0;
+    c->line[c->used] = '\0'; /* a last line without its end */
+    int code = take_line(c, c->line, c->used);
+    return code != 0 ? code : flush_answers(c);
+}
+
+/* ---- before and after ---- */
+
+static int allocate_memory(counter *c) {
+    c->room = PIECE + (size_t)c->columns * LONGEST_NUMBER;
+    c->error = allocate(c->steps, sizeof *c->error);
+    c->x = allocate(HISTORY * c->columns, sizeof *c->x);
+    c->o = allocate(HISTORY * c->columns, sizeof *c->o);
+    c->line = allocate((int64_t)c->room, 1);
+    return c->error != NULL && c->x != NULL && c->o != NULL && c->line != NULL ? 0 : fail_memory();
+}
+
+static int open_noise(counter *c) {
+    dpmf_noise_options wanted = dpmf_noise_options_defaults();
+    uint8_t key[DPMF_KEY_SIZE];
+    wanted.precision = DPMF_FLOAT64;
+    wanted.run.threads = 1;
+    dpmf_status status = option_given(c->given, OPTION_TESTING_SEED)
+                             ? dpmf_key_testing((uint64_t)c->given->count[OPTION_TESTING_SEED], key)
+                             : dpmf_key_create(key);
+    if (status == DPMF_OK)
+        status = dpmf_noise_create(c->mechanism, c->columns, c->given->number[OPTION_CLIP], key, &wanted, &c->noise);
+    dpmf_key_wipe(key);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int prepare(counter *c) {
+    dpmf_status status = dpmf_mechanism_load(c->given->operand, &c->mechanism);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(c->mechanism);
+    c->workload = dpmf_mechanism_workload(c->mechanism);
+    c->steps = dpmf_strategy_steps(strategy);
+    c->columns = c->given->count[OPTION_COLUMNS];
+    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
+    if (c->q_bands < 0)
+        return fail(EXIT_UNABLE, "the workload of the mechanism is a matrix: count takes the named ones (prefix, ...)");
+    int code = allocate_memory(c);
+    if (code != 0) return code;
+    dpmf_run run = run_with(0);
+    status = dpmf_error_compute(c->workload, strategy, &run, c->error);
+    return status == DPMF_OK ? open_noise(c) : fail_status(status, NULL);
+}
+
+static int print_done(const counter *c) {
+    text_buffer t = {0};
+    json_begin(&t);
+    json_text(&t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->mechanism)));
+    json_integer(&t, "steps", c->steps);
+    json_text(&t, "workload", dpmf_workload_text(c->workload));
+    json_integer(&t, "rows", c->t);
+    json_integer(&t, "columns", c->columns);
+    json_double(&t, "clip", c->given->number[OPTION_CLIP]);
+    json_known(&t, "sigma", dpmf_mechanism_sigma(c->mechanism));
+    json_double(&t, "scale", dpmf_noise_scale(c->noise));
+    json_bool(&t, "calibrated", dpmf_noise_calibrated(c->noise) != 0);
+    json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
+    json_text(&t, "out", c->given->text[OPTION_OUT]);
+    json_end(&t);
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+int cmd_count(const arguments *given) {
+    counter c = {.given = given};
+    if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
+        return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
+    int code = rows_open(given->text[OPTION_OUT], false, &c.out);
+    if (code == 0) code = prepare(&c);
+    if (code == 0) code = read_stream(&c);
+    if (code == 0) code = rows_finish(&c.out);
+    rows_close(&c.out);
+    if (code == 0 && option_given(given, OPTION_JSON)) code = print_done(&c);
+    text_free(&c.answer);
+    free(c.error);
+    free(c.x);
+    free(c.o);
+    free(c.line);
+    dpmf_noise_free(c.noise);
+    dpmf_mechanism_free(c.mechanism);
+    return code;
+}

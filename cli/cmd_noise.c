@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "rows.h"
+#include "verbs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct request {
+    const arguments *given;
+    dpmf_mechanism *mechanism;
+    int64_t dim, first, last; /* rows [first, last) */
+    int64_t count;            /* numbers of a row of the shard */
+    size_t number_size;
+    dpmf_noise_options options;
+    dpmf_noise *noise;
+    char *rows;      /* memory for `at_once` of them */
+    int64_t at_once; /* rows made before they are written; 1 with a state file */
+    bool explained;  /* the notes on stderr have been printed */
+} request;
+
+/* ---- what is asked ---- */
+
+static int check_usage(const arguments *given) {
+    bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
+    bool seed = option_given(given, OPTION_TESTING_SEED), state = option_given(given, OPTION_STATE);
+    if (!option_given(given, OPTION_DIM)) return fail(EXIT_USAGE, "--dim is needed: --dim M, the numbers of a row");
+    if (!option_given(given, OPTION_ROWS) && !dry) return fail(EXIT_USAGE, "--rows is needed: --rows A:B, from 0");
+    if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
+    if (state && !key && !seed)
+        return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
+    if (option_given(given, OPTION_REPLAY) && !state)
+        return fail(EXIT_USAGE, "--replay needs --state: it is about rows that the state file has seen");
+    if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT) && !dry)
+        return fail(EXIT_USAGE, "--json needs --out: rows and JSON would both go to standard output");
+    return 0;
+}
+
+/* "A:B" with A < B <= steps. */
+static int read_rows(const arguments *given, int64_t steps, request *r) {
+    const char *text = given->text[OPTION_ROWS];
+    char first[64], shown[SHOWN];
+    if (text == NULL) return 0;
+    const char *colon = strchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    if (colon != NULL && length < sizeof first) {
+        memcpy(first, text, length);
+        first[length] = '\0';
+        if (read_count(first, &r->first) && read_count(colon + 1, &r->last) && r->first >= 0 && r->first < r->last &&
+            r->last <= steps)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "--rows %s: A:B is accepted, with 0 <= A < B <= %lld (the steps of the mechanism)",
+                show(text, shown), (long long)steps);
+}
+
+static void read_options(const arguments *given, request *r) {
+    r->dim = given->count[OPTION_DIM];
+    r->options = dpmf_noise_options_defaults();
+    r->options.precision = option_is(given, OPTION_FORMAT, "f64") ? DPMF_FLOAT64 : DPMF_FLOAT32;
+    r->options.offset = given->count[OPTION_OFFSET];
+    r->options.count = option_given(given, OPTION_SHARD) ? given->count[OPTION_SHARD] : 0;
+    r->options.state = given->text[OPTION_STATE];
+    r->options.replay = option_given(given, OPTION_REPLAY);
+    r->options.run = run_with((int)given->count[OPTION_THREADS]);
+    r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
+    r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
+}
+
+/* ---- dry run ---- */
+
+static int print_memory(const arguments *given, const request *r, uint64_t bytes, uint64_t buffers) {
+    text_buffer t = {0};
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
+    const int64_t row = r->count * (int64_t)r->number_size;
+    if (option_given(given, OPTION_JSON)) {
+        json_begin(&t);
+        json_text(&t, "family", dpmf_strategy_family(strategy));
+        json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+        json_integer(&t, "dim", r->dim);
+        json_integer(&t, "offset", r->options.offset);
+        json_integer(&t, "count", r->count);
+        json_text(&t, "format", option_text(given, OPTION_FORMAT));
+        json_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        json_integer(&t, "memory_bytes", (int64_t)bytes);
+        json_integer(&t, "buffer_bytes", (int64_t)buffers);
+        json_integer(&t, "row_bytes", row);
+        json_end(&t);
+    } else {
+        table_text(&t, "family", dpmf_strategy_family(strategy));
+        table_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        table_integer(&t, "memory, bytes", (int64_t)bytes);
+        table_integer(&t, "of that, buffers", (int64_t)buffers);
+        table_integer(&t, "and a row", row);
+    }
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+static int dry_run(const request *r) {
+    uint64_t bytes = 0, buffers = 0;
+    dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, &buffers);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    return print_memory(r->given, r, bytes, buffers);
+}
+
+/* ---- the rows ---- */
+
+static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
+    if (option_given(given, OPTION_TESTING_SEED))
+        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
+    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
+    return dpmf_key_create(key);
+}
+
+static int open_noise(request *r) {
+    uint8_t key[DPMF_KEY_SIZE];
+    uint64_t bytes = 0;
+    /* What can be refused is refused before a key file is made. */
+    dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
+    if (status == DPMF_OK) status = get_key(r->given, key);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    status = dpmf_noise_create(r->mechanism, r->dim, r->given->number[OPTION_CLIP], key, &r->options, &r->noise);
+    dpmf_key_wipe(key);
+    if (status == DPMF_OK) status = dpmf_noise_seek(r->noise, r->first);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+/* Rows are made some at a time, so that short ones do not each cost a system call. */
+static int allocate_rows(request *r) {
+    const int64_t row = r->count * (int64_t)r->number_size, together = 1 << 20;
+    r->at_once = r->options.state != NULL || row >= together ? 1 : together / row;
+    if (r->at_once > r->last - r->first) r->at_once = r->last - r->first;
+    r->rows = allocate(r->at_once, row);
+    return r->rows != NULL ? 0 : fail_memory();
+}
+
+/* After the first rows are out: whatever was to be refused would have been, and then one line says so. */
+static void explain(request *r) {
+    if (r->explained) return;
+    r->explained = true;
+    if (!dpmf_noise_calibrated(r->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (option_given(r->given, OPTION_TESTING_SEED))
+        fail(0, "not private: anybody can compute the key of a testing seed");
+}
+
+static int write_header(const request *r, row_output *out) {
+    char header[128], padded[256];
+    int length = snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                          (long long)(r->last - r->first), (long long)r->count);
+    int body = (10 + length + 1 + 63) / 64 * 64 - 10; /* the data starts at a multiple of 64 */
+    memcpy(padded, "\x93NUMPY\x01", 7);
+    padded[7] = '\0';
+    padded[8] = (char)(body & 0xff);
+    padded[9] = (char)(body >> 8);
+    memset(padded + 10, ' ', (size_t)body);
+    memcpy(padded + 10, header, (size_t)length);
+    padded[10 + body - 1] = '\n';
+    return rows_write(out, padded, (size_t)(10 + body));
+}
+
+static int write_rows(request *r, row_output *out) {
+    const size_t row = (size_t)r->count * r->number_size;
+    int code = option_is(r->given, OPTION_FORMAT, "npy") ? write_header(r, out) : 0;
+    for (int64_t t = r->first; code == 0 && t < r->last;) {
+        int64_t some = r->last - t < r->at_once ? r->last - t : r->at_once;
+        for (int64_t i = 0; i < some; ++i) {
+            if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+            dpmf_status status = dpmf_noise_next(r->noise, r->rows + (size_t)i * row);
+            if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
+        }
+        code = rows_write(out, r->rows, (size_t)some * row);
+        if (code == 0) explain(r);
+        t += some;
+    }
+    return code;
+}
+
+static int print_done(const request *r) {
+    text_buffer t = {0};
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
+    json_begin(&t);
+    json_text(&t, "family", dpmf_strategy_family(strategy));
+    json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+    json_integer(&t, "dim", r->dim);
+    json_integer(&t, "offset", r->options.offset);
+    json_integer(&t, "count", r->count);
+    json_open(&t, "rows", '[');
+    json_integer(&t, NULL, r->first);
+    json_integer(&t, NULL, r->last);
+    json_close(&t, ']');
+    json_text(&t, "format", option_text(r->given, OPTION_FORMAT));
+    json_double(&t, "clip", r->given->number[OPTION_CLIP]);
+    json_known(&t, "sigma", dpmf_mechanism_sigma(r->mechanism));
+    json_double(&t, "scale", dpmf_noise_scale(r->noise));
+    json_bool(&t, "calibrated", dpmf_noise_calibrated(r->noise) != 0);
+    json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
+    json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
+    json_text(&t, "digest", dpmf_mechanism_digest(r->mechanism));
+    json_text(&t, "out", r->given->text[OPTION_OUT]);
+    json_end(&t);
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+static int make_rows(request *r) {
+    row_output out = {0};
+    const char *path = r->given->text[OPTION_OUT];
+    if (path == NULL && isatty(STDOUT_FILENO) != 0)
+        return fail(EXIT_USAGE, "standard output is a terminal, and rows are bytes: --out FILE, or a pipe");
+    int code = rows_open(path, true, &out);
+    if (code == 0) code = open_noise(r);
+    if (code == 0) code = allocate_rows(r);
+    if (code == 0) code = write_rows(r, &out);
+    if (code == 0) code = rows_finish(&out);
+    rows_close(&out);
+    if (code == 0 && option_given(r->given, OPTION_JSON)) code = print_done(r);
+    return code;
+}
+
+static int run_request(request *r) {
+    dpmf_status status = dpmf_mechanism_load(r->given->operand, &r->mechanism);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = read_rows(r->given, dpmf_strategy_steps(dpmf_mechanism_strategy(r->mechanism)), r);
+    if (code != 0) return code;
+    return option_given(r->given, OPTION_DRY_RUN) ? dry_run(r) : make_rows(r);
+}
+
+int cmd_noise(const arguments *given) {
+    request r = {.given = given};
+    int code = check_usage(given);
+    if (code != 0) return code;
+    read_options(given, &r);
+    code = run_request(&r);
+    free(r.rows);
+    dpmf_noise_free(r.noise);
+    dpmf_mechanism_free(r.mechanism);
+    return code;
+}
