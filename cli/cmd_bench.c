@@ -166,6 +166,109 @@ static int bench_optimizers(int threads, rows *out) {
     return 0;
 }
 
+/* ---- noise ---- */
+
+/* A mechanism of prefix sums: `family` optimized, or named. NULL after a message. */
+static dpmf_mechanism *noise_mechanism(const char *family, int64_t steps, int64_t bands, int buffers) {
+    dpmf_workload *workload = NULL;
+    dpmf_strategy *strategy = NULL;
+    dpmf_mechanism *mechanism = NULL;
+    dpmf_strategy_options named = dpmf_strategy_options_defaults();
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
+    dpmf_mechanism_options kept = dpmf_mechanism_options_defaults();
+    dpmf_optimization found;
+    kept.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
+    named.bands = bands;
+    how.buffers = buffers;
+    dpmf_status status = dpmf_workload_parse("prefix", steps, &workload);
+    if (status == DPMF_OK)
+        status = buffers > 0 ? dpmf_optimize(family, workload, NULL, &how, &strategy, &found)
+                             : dpmf_strategy_create(family, workload, &named, &strategy);
+    if (status == DPMF_OK) status = dpmf_mechanism_create(workload, NULL, strategy, &kept, &mechanism);
+    if (status != DPMF_OK) fail_status(status, NULL);
+    dpmf_strategy_free(strategy);
+    dpmf_workload_free(workload);
+    return mechanism;
+}
+
+/* The mean time of a row added to `sum`, over all steps (look-ahead makes some rows dear); negative after a message. */
+static double time_noise(const char *family, int64_t steps, int64_t bands, int buffers, int64_t dim, int threads,
+                         float *sum) {
+    uint8_t key[DPMF_KEY_SIZE];
+    dpmf_noise *noise = NULL;
+    dpmf_noise_options how = dpmf_noise_options_defaults();
+    dpmf_mechanism *mechanism = noise_mechanism(family, steps, bands, buffers);
+    double best = -1.0;
+    how.run.threads = threads;
+    dpmf_status status = mechanism == NULL ? DPMF_ERROR_ARGUMENT : dpmf_key_testing(1, key);
+    if (status == DPMF_OK) status = dpmf_noise_create(mechanism, dim, 1.0, key, &how, &noise);
+    for (int repeat = 0; repeat < 3 && status == DPMF_OK; ++repeat) {
+        double start = seconds_now();
+        for (int64_t t = 0; t < steps && status == DPMF_OK; ++t)
+            status = dpmf_noise_add(noise, 1.0, 1, &(dpmf_segment){sum, dim});
+        double each = (seconds_now() - start) / (double)steps;
+        if (best < 0.0 || each < best) best = each;
+        if (status == DPMF_OK) status = dpmf_noise_seek(noise, 0);
+    }
+    dpmf_noise_free(noise);
+    if (status != DPMF_OK && mechanism != NULL) fail_status(status, NULL);
+    dpmf_mechanism_free(mechanism);
+    return status == DPMF_OK ? best : -1.0;
+}
+
+/* Seconds a byte of a + s b -> c over three arrays of `count` floats: what memory can do. */
+static double time_triad(int64_t count, float *a) {
+    float *b = allocate(count, sizeof *b), *c = allocate(count, sizeof *c);
+    double best = -1.0;
+    for (int repeat = 0; repeat < 5 && b != NULL && c != NULL; ++repeat) {
+        double start = seconds_now();
+        for (int64_t i = 0; i < count; ++i)
+            c[i] = a[i] + 0.5f * b[i];
+        double each = (seconds_now() - start) / (12.0 * (double)count);
+        if (best < 0.0 || each < best) best = each;
+        b[repeat] = c[count - 1 - repeat]; /* the next round needs this one */
+    }
+    free(b);
+    free(c);
+    if (best < 0.0) fail_memory();
+    return best;
+}
+
+static int bench_noise(int threads, rows *out) {
+    enum { NEAR = 16384, FAR = 10000000 };
+    static const struct {
+        const char *name;
+        int64_t bands;
+        double goal;
+    } banded[] = {{"8 bands, 1e7 numbers, against (b+1) x 4 bytes each", 8, 0.55},
+                  {"16 bands, the same", 16, 0.32},
+                  {"64 bands, the same", 64, 0.13}};
+    float *sum = allocate(FAR, sizeof *sum);
+    int code = sum == NULL ? fail_memory() : 0;
+    (void)threads; /* one thread, and two against one */
+    double near = code == 0 ? time_noise("identity", 512, 0, 0, NEAR, 1, sum) : -1.0;
+    double blt = near < 0.0 ? -1.0 : time_noise("blt", 512, 0, 4, NEAR, 1, sum);
+    double tvblt = blt < 0.0 ? -1.0 : time_noise("tvblt", 512, 0, 4, NEAR, 1, sum);
+    double triad = tvblt < 0.0 ? -1.0 : time_triad(FAR, sum);
+    if (code == 0 && triad < 0.0) code = EXIT_UNABLE;
+    if (code == 0) {
+        out->row[out->count++] = (row){"BLT of 4 buffers against independent noise, in cache", blt, near, 1.5};
+        out->row[out->count++] = (row){"TV-BLT of 4 nodes, the same", tvblt, near, 1.5};
+    }
+    for (int i = 0; i < 3 && code == 0; ++i) {
+        double each = time_noise("bsr", 130, banded[i].bands, 0, FAR, 1, sum);
+        if (each < 0.0) code = EXIT_UNABLE;
+        out->row[out->count++] =
+            (row){banded[i].name, each, triad * 4.0 * (double)(banded[i].bands + 1) * FAR, banded[i].goal};
+    }
+    double one = code == 0 ? time_noise("bsr", 64, 16, 0, FAR, 1, sum) : -1.0;
+    double two = one < 0.0 ? -1.0 : time_noise("bsr", 64, 16, 0, FAR, 2, sum);
+    if (code == 0 && two < 0.0) code = EXIT_UNABLE;
+    if (code == 0) out->row[out->count++] = (row){"16 bands, two threads against one", two, one, 1.0 / 1.8};
+    free(sum);
+    return code;
+}
+
 /* ---- */
 
 typedef struct group {
@@ -173,7 +276,7 @@ typedef struct group {
     int (*run)(int threads, rows *out);
 } group;
 
-static const group GROUPS[] = {{"optimum", bench_optimum}, {"optimizers", bench_optimizers}};
+static const group GROUPS[] = {{"optimum", bench_optimum}, {"optimizers", bench_optimizers}, {"noise", bench_noise}};
 
 static void print(const arguments *given, const rows *found, text_buffer *t) {
     if (!option_given(given, OPTION_JSON)) {
@@ -211,7 +314,8 @@ int cmd_bench(const arguments *given) {
         code = GROUPS[i].run((int)given->count[OPTION_THREADS], &found);
     }
     if (!known)
-        return fail(EXIT_USAGE, "bench %s: accepted are optimum and optimizers, or nothing for all", given->operand);
+        return fail(EXIT_USAGE, "bench %s: accepted are optimum, optimizers and noise, or nothing for all",
+                    given->operand);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {
         print(given, &found, &t);

@@ -116,7 +116,8 @@ const verb_row verbs[VERB_TOTAL] = {
             .operand = "NAME",
             .summary = "timings, as ratios to something measured in the same run",
             .description =
-                "Runs the benchmarks, or the one called NAME: optimum or optimizers. Every row is a median of repeats "
+                "Runs the benchmarks, or the one called NAME: optimum, optimizers or noise. Every row is a median of "
+                "repeats "
                 "and is "
                 "compared with a limit or a peer that was timed in the same run. Debian's OpenBLAS may mistake the "
                 "processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",

@@ -4,6 +4,7 @@
 #
 #   bench/peers/run.sh accounting     dp-accounting, Opacus
 #   bench/peers/run.sh optimizers     jax_privacy
+#   bench/peers/run.sh noise          torch, NumPy
 #
 # They are installed into bench/peers/venv and are no dependency of anything else.
 set -euo pipefail
@@ -13,8 +14,9 @@ name=${1:-}
 case $name in
 accounting) packages=(dp-accounting opacus torch==2.13.0) target=bench_accounting program=build/bench/bench_accounting ;;
 optimizers) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
+noise) packages=(numpy torch==2.13.0) target=bench_seed program=build/bench/bench_seed ;;
 *)
-    echo "run.sh: '$name' is not a comparison; accounting and optimizers are" >&2
+    echo "run.sh: '$name' is not a comparison; accounting, optimizers and noise are" >&2
     exit 2
     ;;
 esac
