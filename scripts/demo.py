@@ -3,8 +3,9 @@
 """A tour of the program: which noise suits a training run? demo.py PROGRAM
 
 States a run, evaluates every family that needs no optimizer, sweeps the number of bands, optimizes, prints a table for
-each workload; then the same steps in several epochs, where strategies that start anew (stamps) are compared too; saves the
-best mechanism that a large model can afford, and reads it back.
+each workload; then the same steps in several epochs, where strategies that start anew (stamps) and optimized ones are
+compared too; saves the best mechanism that a large model can afford, and reads it back; says what noise multiplier
+privacy needs, and makes some of the noise.
 """
 import json
 import os
@@ -34,6 +35,8 @@ NAMES = {
     "fft": "FFT mechanism",
     "fft-opt": "FFT mechanism, best decoder",
     "tvblt": "TV-BLT (optimized)",
+    "banded": "banded (optimized)",
+    "blt": "BLT (optimized)",
 }
 
 
@@ -47,7 +50,7 @@ def dpmf(*arguments):
 
 
 def evaluate(options):
-    verb = "optimize" if "tvblt" in options else "evaluate"
+    verb = "optimize" if {"tvblt", "banded", "blt"} & set(options) else "evaluate"
     return json.loads(dpmf(verb, "--steps", str(STEPS), *options, "--json"))
 
 
@@ -69,6 +72,8 @@ def epoch_candidates():
     yield NAMES["toeplitz"], ("--family", "toeplitz")
     for bands in (16, 32, EPOCH):
         yield f"{NAMES['bsr']}, {bands} bands", ("--family", "bsr", "--bands", str(bands))
+    yield f"{NAMES['banded']}, 32 bands", ("--family", "banded", "--bands", "32")
+    yield f"{NAMES['blt']}, 5 buffers", ("--family", "blt", "--buffers", "5")
     for family in ("tree-online", "tree-full", "fft", "fft-opt"):
         for stamps in STAMPS:
             label = f"{NAMES[family]}, {stamps} stamps" if stamps > 1 else NAMES[family]
@@ -94,6 +99,15 @@ def compare(rows):
     return affordable
 
 
+def privacy(path):
+    """What noise does epsilon = 8, delta = 1e-5 need, and what does it look like?"""
+    print("\nFor epsilon = 8, delta = 1e-5:\n")
+    print("  " + dpmf("account", path, "--epsilon", "8", "--delta", "1e-5").rstrip().replace("\n", "\n  "))
+    key, rows = path + ".key", path + ".rows"
+    dpmf("noise", path, "--dim", "1000", "--rows", f"0:{STEPS}", "--key-file", key, "-o", rows)
+    print(f"\n`dpmf noise` wrote {STEPS} rows of 1000 numbers (sigma 1): {os.path.getsize(rows)} bytes.")
+
+
 def main():
     print(f"A training run of {STEPS} steps; zero-out adjacency.")
     print("Loss = sensitivity x noise of what the workload publishes: the noise at equal privacy, per unit of sigma.")
@@ -108,10 +122,12 @@ def main():
     label, options, found = compare(rows)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "mechanism.dpmf")
-        dpmf("evaluate", "--steps", str(STEPS), *base, *options, "-o", path)
+        verb = "optimize" if {"tvblt", "banded", "blt"} & set(options) else "evaluate"
+        dpmf(verb, "--steps", str(STEPS), *base, *options, "-o", path)
         print(f"\nSaved: {label} ({os.path.getsize(path)} bytes). `dpmf inspect` says of it:\n")
         print("  " + dpmf("inspect", path).rstrip().replace("\n", "\n  "))
         again = json.loads(dpmf("evaluate", path, "--json"))
+        privacy(path)
     if again["rms_loss"] != found["rms_loss"]:
         sys.exit(f"the saved mechanism has RMS loss {again['rms_loss']}, not {found['rms_loss']}")
 

@@ -127,25 +127,6 @@ static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
     return dpmf_i_lower_invert(s->steps, matrix);
 }
 
-/* W, steps x rows, column by column. */
-static dpmf_status whole_left_inverse(const dpmf_strategy *s, int64_t rows, double *matrix) {
-    double *unit = NULL, *column = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(rows, "a unit vector", &unit));
-    TRY_DONE(dpmf_i_alloc_doubles(s->steps, "a column", &column));
-    for (int64_t j = 0; j < rows; j++) {
-        unit[j] = 1;
-        TRY_DONE(dpmf_strategy_solve(s, unit, column));
-        unit[j] = 0;
-        for (int64_t t = 0; t < s->steps; t++)
-            matrix[t * rows + j] = column[t];
-    }
-done:
-    dpmf_i_free(unit);
-    dpmf_i_free(column);
-    return status;
-}
-
 static int is_matrix(const dpmf_strategy *s) {
     const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
     return dpmf_i_strategy_dense_matrix(s) != NULL || (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
@@ -175,7 +156,7 @@ dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, c
                            a->text, (long long)n, DENSE_STEPS_MAX);
     TRY_DONE(dpmf_i_alloc_doubles(n * rows, "the matrix B", &b));
     TRY_DONE(dpmf_i_progress(run, "error", 0));
-    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : whole_left_inverse(s, rows, b));
+    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : dpmf_i_strategy_left_inverse(s, b));
     TRY_DONE(dpmf_i_progress(run, "error", 0.5));
     int lower = is_matrix(s) || dpmf_i_strategy_can(s, DPMF_I_CAN_ROW);
     if (a->form == DPMF_I_WORKLOAD_DENSE && lower)

@@ -101,6 +101,9 @@ int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_tree_kind *kind);
 /* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
 int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
 
+/* W whole, steps x rows numbers (strategy_triangular.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w);
+
 /* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s);
 

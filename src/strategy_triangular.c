@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* W, steps x rows, column by column. */
-static dpmf_status left_inverse(const dpmf_strategy *s, double *w) {
+/* Column j is the answer to the unit vector j. */
+dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w) {
     int64_t n = s->steps, rows = dpmf_strategy_rows(s);
     double *unit = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
@@ -41,7 +41,7 @@ dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy, dpmf_
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "triangular form: %lld steps, accepted up to %d (it is dense)",
                            (long long)n, DPMF_TRIANGULAR_STEPS_MAX);
     TRY_DONE(dpmf_i_alloc_doubles(n * rows, "the left inverse", &w));
-    TRY_DONE(left_inverse(strategy, w));
+    TRY_DONE(dpmf_i_strategy_left_inverse(strategy, w));
     TRY_DONE(dpmf_i_alloc_square(n, "the triangular factor", &lower));
     TRY_DONE(dpmf_i_lq(n, rows, w, lower));
     TRY_DONE(dpmf_i_lower_invert(n, lower));
