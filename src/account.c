@@ -10,8 +10,9 @@
  * usually the worse, to the wanted slack, and adding only as finely as it takes to see that it is smaller.
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
- * bound too, since mixing in the same distribution on both sides only loses information (joint convexity), and so is
- * the conversion of Renyi divergences: the least of the bounds that are proven is the answer.
+ * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
+ * of the two bounds, both proven, is the answer. Renyi divergences, whose quadrature has an estimated error, answer only
+ * when they are asked for.
  */
 #include "account.h"
 
@@ -26,7 +27,7 @@ static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
 static const char METHOD_NEVER[] = "no unit ever takes part";
 static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
 static const char METHOD_CONTOUR[] = "contour integral, not certified";
-static const char METHOD_RDP[] = "Renyi divergences at the best order";
+static const char METHOD_RDP[] = "Renyi divergences at the best order, twice the estimated error of quadrature added";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
 
 double dpmf_i_composed_mu(const dpmf_i_composed *c) {
@@ -145,10 +146,6 @@ dpmf_status dpmf_i_composed_epsilon(const dpmf_i_composed *c, double log_delta, 
         return DPMF_OK;
     }
     TRY(certified_epsilon(c, log_delta, &found));
-    if (!found.met) {
-        TRY(rdp_epsilon(c, log_delta, &value));
-        improve(&found, value, METHOD_RDP);
-    }
     improve(&found, dpmf_i_gaussian_epsilon(dpmf_i_composed_mu(c), log_delta), METHOD_UNSAMPLED);
     *out = found;
     return DPMF_OK;
@@ -236,10 +233,6 @@ dpmf_status dpmf_i_composed_log_delta(const dpmf_i_composed *c, double epsilon, 
         return DPMF_OK;
     }
     TRY(certified_log_delta(c, epsilon, &found));
-    if (!found.met) {
-        TRY(rdp_log_delta(c, epsilon, &value));
-        improve(&found, value, METHOD_RDP);
-    }
     improve(&found, dpmf_i_gaussian_log_delta(dpmf_i_composed_mu(c), epsilon), METHOD_UNSAMPLED);
     *out = found;
     return DPMF_OK;

@@ -16,6 +16,7 @@ static const double DELTA_MIN = 1e-6;
 
 static const char METHOD_CONFIDENCE[] = "Monte Carlo, with the confidence stated";
 static const char METHOD_UNCONDITIONAL[] = "Monte Carlo test as a part of the mechanism";
+static const char METHOD_CAPPED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
 static dpmf_i_scheme scheme_at(const dpmf_i_question *q, double sigma) {
@@ -77,7 +78,11 @@ dpmf_status dpmf_i_sampled_epsilon(const dpmf_i_question *q, double sigma, doubl
         TRY(pass_test(q, &s, out->epsilon, delta_b, samples));
         out->method = METHOD_UNCONDITIONAL;
     }
-    if (out->epsilon > out->without_sampling) out->epsilon = out->without_sampling;
+    if (out->epsilon >= out->without_sampling) {
+        out->epsilon = out->without_sampling;
+        out->method = METHOD_CAPPED;
+        out->confidence = 0;
+    }
     return DPMF_OK;
 }
 
@@ -104,7 +109,7 @@ dpmf_status dpmf_i_sampled_delta(const dpmf_i_question *q, double sigma, double 
         dpmf_i_gaussian_log_delta(q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
     if (unamplified < delta) {
         out->delta = unamplified;
-        out->method = METHOD_UNAMPLIFIED;
+        out->method = METHOD_CAPPED;
         out->confidence = 0;
     }
     return DPMF_OK;

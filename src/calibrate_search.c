@@ -16,7 +16,7 @@ typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
 typedef struct search {
     dpmf_i_composed composed;
     unknown unknown;
-    double epsilon, log_delta;
+    double epsilon, delta, log_delta;
     double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
     double resolution; /* of y, in the coarse search */
     double wanted;     /* how near to the crossing the answer must be, in y */
@@ -87,7 +87,7 @@ static double guess(const search *s) {
     return -log(mu / sqrt(n * growth));
 }
 
-/* The least y in [floor_, most] that is private enough by the estimate; `most` if none is. */
+/* The least y in [floor_, most] that is private enough by the coarse bound; `most` if none is. */
 static dpmf_status cross(search *s, double floor_, double most, double *out) {
     double y = fmin(fmax(guess(s), floor_), most), at = 0, other = 0, step = 0.05;
     TRY(excess_at(s, y, &at));
@@ -153,7 +153,12 @@ static dpmf_status certify(search *s, double y, double most, double *out, dpmf_i
 }
 
 static search search_of(const dpmf_i_question *q, unknown what, double epsilon, double delta) {
-    search s = {.composed = q->composed, .unknown = what, .epsilon = epsilon, .log_delta = log(delta), .slope = -1};
+    search s = {.composed = q->composed,
+                .unknown = what,
+                .epsilon = epsilon,
+                .delta = delta,
+                .log_delta = log(delta),
+                .slope = -1};
     s.composed.relative = q->unasked_slack ? 1.6 * q->options.slack : q->options.slack; /* speed: still below 1e-3 */
     s.composed.absolute = 1e-3 * s.composed.relative;                                   /* slack in sigma is relative */
     s.composed.step_max = 0;
@@ -171,7 +176,7 @@ static dpmf_status answer_with(const dpmf_i_question *q, const search *s, double
                                dpmf_privacy *out) {
     dpmf_i_question at = *q;
     at.composed = s->composed;
-    *out = dpmf_i_question_answer(&at, sigma, s->epsilon, exp(s->log_delta));
+    *out = dpmf_i_question_answer(&at, sigma, s->epsilon, s->delta);
     out->kind = found->kind;
     out->method = found->method;
     out->slack_met = found->met;

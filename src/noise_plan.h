@@ -68,7 +68,7 @@ struct dpmf_i_stream {
 
 /* ---- the families: each fills in its part of the plan ---- */
 void dpmf_i_plan_feedback(dpmf_i_plan *plan, int64_t lookahead); /* noise_banded.c */
-void dpmf_i_plan_states(dpmf_i_plan *plan);                      /* noise_states.c: BLT and TV-BLT */
+void dpmf_i_plan_states(dpmf_i_plan *plan);                      /* noise_blt.c: BLT and TV-BLT */
 void dpmf_i_plan_filter(dpmf_i_plan *plan, int64_t lookahead);   /* noise_filter.c: C^-1 of few bands */
 void dpmf_i_plan_whole(dpmf_i_plan *plan, int64_t lookahead);    /* noise_filter.c: any W */
 void dpmf_i_plan_program(dpmf_i_plan *plan);                     /* noise_tree.c: trees, low rank */
