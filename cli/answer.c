@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Matrices up to this size are printed; larger ones belong in a file. */
-enum { PRINTED_STEPS_MAX = 256 };
+/* Matrices up to this size, and so many coefficients, are printed; more belong in a file. */
+enum { PRINTED_STEPS_MAX = 256, PRINTED_COEFFICIENTS_MAX = 65536 };
 
 static bool wants_max(const arguments *given) {
     return option_is(given, OPTION_LOSS, "max");
@@ -105,6 +105,15 @@ static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
     return banded || dense ? json_matrix(t, strategy, banded) : 0;
 }
 
+static bool is_printed(const dpmf_strategy *s) {
+    const char *name = dpmf_strategy_family(s);
+    if (strcmp(name, "tvblt") == 0 || strcmp(name, "blt") == 0 || dpmf_strategy_steps(s) <= PRINTED_STEPS_MAX)
+        return true;
+    if (strcmp(name, "bisr") == 0) return dpmf_strategy_buffers(s) < PRINTED_COEFFICIENTS_MAX;
+    bool toeplitz = strcmp(name, "toeplitz") == 0 || strcmp(name, "banded-toeplitz") == 0;
+    return toeplitz && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
+}
+
 /* Enough to make it again with evaluate --parameters; null where that would be long. */
 static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
     const dpmf_strategy *s = p->strategy;
@@ -124,8 +133,7 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
     json_close(t, '}');
     json_known(t, "stationarity", o->result.stationarity);
     bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), "tvblt") == 0;
-    bool blt = s != NULL && strcmp(dpmf_strategy_family(s), "blt") == 0;
-    if (s == NULL || (!tvblt && !blt && dpmf_strategy_steps(s) > PRINTED_STEPS_MAX)) {
+    if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
         return 0;
     }
@@ -245,6 +253,8 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     saved.evaluate.lower_bound = bound_of(given);
     saved.evaluate.weights = p->weights;
     saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
+    saved.sampling = p->sampling;
+    if (p->sampling.kind != DPMF_SAMPLING_NONE) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
     saved.made_by = p->made_by;
     dpmf_status status = DPMF_OK;
     if (path != NULL) status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);

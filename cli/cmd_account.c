@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "output.h"
+#include "observed.h"
 #include "progress.h"
 #include "verbs.h"
 
@@ -15,6 +15,7 @@ typedef enum asked { ASK_EPSILON, ASK_DELTA, ASK_SIGMA, ASK_RHO, ASK_STEPS, ASK_
 typedef struct account {
     asked ask;
     double sigma; /* 0: not known */
+    double epsilon, delta;
     dpmf_mechanism *mechanism;
     dpmf_account_options how;
     dpmf_privacy found;
@@ -22,12 +23,17 @@ typedef struct account {
     double most_probability;
     double curve[CURVE_POINTS];
     char statement[STATEMENT_MAX];
+    observed_run observed;
 } account;
 
 static int refuse_set(void) {
     return fail(EXIT_USAGE,
                 "account: give two of sigma (or --mu), --epsilon and --delta, or --rho and --delta, or with --largest "
                 "sigma, epsilon and delta");
+}
+
+static bool same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
+    return a->kind == b->kind && a->probability == b->probability && a->count == b->count;
 }
 
 static int load_mechanism(const arguments *given, account *a) {
@@ -39,11 +45,17 @@ static int load_mechanism(const arguments *given, account *a) {
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
+    dpmf_account_options of_file = dpmf_mechanism_account(a->mechanism);
+    if (of_file.sampling.kind != DPMF_SAMPLING_NONE && option_given(given, OPTION_SAMPLING) &&
+        !same_sampling(&of_file.sampling, &a->how.sampling))
+        return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
+    if (!option_given(given, OPTION_SAMPLING)) a->how.sampling = of_file.sampling;
     a->how.adjacency = held;
+    a->how.sigma_unit = of_file.sigma_unit;
+    a->how.strategy = of_file.strategy;
+    if (a->how.sampling.kind == of_file.sampling.kind) return 0;
+    a->how.sigma_unit = 0.0; /* sampling that the file does not know of: per largest column norm */
     a->how.strategy = dpmf_mechanism_strategy(a->mechanism);
-    bool sampled = a->how.sampling.kind != DPMF_SAMPLING_NONE;
-    if (held == DPMF_ADJACENCY_REPLACE_ONE && !sampled) a->how.sigma_unit = 2.0; /* its sensitivity is doubled */
-    if (!sampled) a->how.strategy = NULL;                                        /* one release, whatever C is */
     return 0;
 }
 
@@ -89,9 +101,15 @@ static int find_question(const arguments *given, account *a) {
     bool sigma = option_given(given, OPTION_SIGMA), mu = option_given(given, OPTION_MU);
     bool epsilon = option_given(given, OPTION_EPSILON), delta = option_given(given, OPTION_DELTA);
     bool largest = option_given(given, OPTION_LARGEST);
+    a->epsilon = given->number[OPTION_EPSILON];
+    a->delta = given->number[OPTION_DELTA];
     if (option_given(given, OPTION_RHO)) {
         a->ask = ASK_RHO;
         return !sigma && !mu && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
+    }
+    if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_delta(a->mechanism) > 0.0) {
+        a->delta = dpmf_mechanism_delta(a->mechanism); /* what its sigma was calibrated for */
+        delta = true;
     }
     if (sigma && mu) return fail(EXIT_USAGE, "--sigma and --mu exclude each other");
     double unit = a->how.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
@@ -112,8 +130,26 @@ static int find_question(const arguments *given, account *a) {
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
+/* The log of a run; only where nothing is secret about who takes part. */
+static int read_log(const arguments *given, account *a) {
+    const char *path = option_text(given, OPTION_LOG);
+    if (path == NULL) return 0;
+    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is needed");
+    bool sampled = dpmf_mechanism_sampling(a->mechanism).kind != DPMF_SAMPLING_NONE;
+    if (sampled || a->how.sampling.kind != DPMF_SAMPLING_NONE)
+        return fail(EXIT_USAGE, "--log: the guarantee under sampling is over batches that stay secret; a log of them "
+                                "says nothing about it (accepted: sampling none)");
+    if (option_given(given, OPTION_COMPOSITIONS))
+        return fail(EXIT_USAGE, "--log is of one run: without --compositions");
+    if (a->ask != ASK_EPSILON && a->ask != ASK_DELTA)
+        return fail(EXIT_USAGE,
+                    "--log: give --delta or --epsilon, not both: the noise of a run that happened is fixed");
+    a->observed.of_delta = a->ask == ASK_DELTA;
+    return observed_open(path, a->mechanism, a->how.run, &a->observed);
+}
+
 static dpmf_status answer(const arguments *given, account *a) {
-    double epsilon = given->number[OPTION_EPSILON], delta = given->number[OPTION_DELTA];
+    double epsilon = a->epsilon, delta = a->delta;
     int64_t compositions = a->how.compositions > 0 ? a->how.compositions : 1;
     switch (a->ask) {
     case ASK_EPSILON:
@@ -188,6 +224,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
         }
         json_close(t, ']');
     }
+    if (a->observed.asked) observed_json(t, &a->observed);
     json_end(t);
 }
 
@@ -213,7 +250,13 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
         text_add(t, "1e-%-7d%.9g\n", i + 1, a->curve[i]);
+    if (a->observed.asked) observed_table(t, &a->observed);
     text_add(t, "\n%s", a->statement);
+    if (a->observed.asked) {
+        text_add(t, "\n");
+        observed_statement(t, &a->observed);
+        text_add(t, "\n");
+    }
 }
 
 static int print(const arguments *given, const account *a) {
@@ -233,6 +276,7 @@ static int compute(const arguments *given, account *a) {
     dpmf_status status = answer(given, a);
     if (status == DPMF_OK) adopt_largest(a);
     if (status == DPMF_OK) status = trace_curve(given, a);
+    if (status == DPMF_OK && a->observed.asked) status = observed_account(&a->observed, a->sigma, &a->found, &a->how);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (a->how.compositions == 0 && a->ask == ASK_RHO) a->how.compositions = a->found.compositions;
@@ -243,11 +287,13 @@ static int compute(const arguments *given, account *a) {
 int cmd_account(const arguments *given) {
     account a = {0};
     int code = read_options(given, &a);
-    if (code == 0) code = check_idle(given, &a);
     if (code == 0) code = load_mechanism(given, &a);
+    if (code == 0) code = check_idle(given, &a);
     if (code == 0) code = find_question(given, &a);
+    if (code == 0) code = read_log(given, &a);
     if (code == 0) code = compute(given, &a);
     if (code == 0) code = print(given, &a);
+    observed_close(&a.observed);
     dpmf_mechanism_free(a.mechanism);
     return code;
 }

@@ -2,7 +2,7 @@
 #include "output.h"
 #include "verbs.h"
 
-static void print_json(text_buffer *t, const dpmf_mechanism *m) {
+static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
     dpmf_evaluation held = dpmf_mechanism_evaluation(m);
     json_begin(t);
@@ -14,10 +14,10 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m) {
     json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
     json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
     json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
-    if (dpmf_mechanism_sigma(m) > 0.0)
-        json_double(t, "sigma", dpmf_mechanism_sigma(m));
-    else
-        json_null(t, "sigma");
+    json_text(t, "sampling", sampling);
+    json_known(t, "sigma", dpmf_mechanism_sigma(m));
+    json_known(t, "epsilon", dpmf_mechanism_epsilon(m));
+    json_known(t, "delta", dpmf_mechanism_delta(m));
     json_sensitivity(t, held.sensitivity);
     json_losses(t, &held);
     json_lower_bound(t, held.lower_bound);
@@ -28,7 +28,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m) {
     json_end(t);
 }
 
-static void print_table(text_buffer *t, const dpmf_mechanism *m) {
+static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
     dpmf_evaluation held = dpmf_mechanism_evaluation(m);
     table_text(t, "family", dpmf_strategy_family(strategy));
@@ -42,10 +42,15 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m) {
     table_text(t, "weights", dpmf_mechanism_weights(m) != NULL ? "given" : "none");
     table_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
     table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
+    table_text(t, "sampling", sampling);
     if (dpmf_mechanism_sigma(m) > 0.0)
         table_double(t, "sigma", dpmf_mechanism_sigma(m), NULL);
     else
         table_text(t, "sigma", "not calibrated");
+    if (dpmf_mechanism_epsilon(m) > 0.0) {
+        table_double(t, "epsilon", dpmf_mechanism_epsilon(m), "claimed");
+        table_double(t, "delta", dpmf_mechanism_delta(m), "claimed");
+    }
     table_sensitivity(t, held.sensitivity);
     table_losses(t, &held);
     table_lower_bound(t, held.lower_bound);
@@ -55,14 +60,17 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m) {
 int cmd_inspect(const arguments *given) {
     dpmf_mechanism *mechanism = NULL;
     text_buffer t = {0};
+    char sampling[64] = "none";
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
-    if (option_given(given, OPTION_JSON))
-        print_json(&t, mechanism);
-    else
-        print_table(&t, mechanism);
-    int code = text_print(&t);
+    dpmf_sampling held = dpmf_mechanism_sampling(mechanism);
+    status = dpmf_sampling_format(&held, sampling);
+    if (status == DPMF_OK && option_given(given, OPTION_JSON))
+        print_json(&t, mechanism, sampling);
+    else if (status == DPMF_OK)
+        print_table(&t, mechanism, sampling);
+    int code = status == DPMF_OK ? text_print(&t) : fail_status(status, NULL);
     text_free(&t);
     dpmf_mechanism_free(mechanism);
     return code;

@@ -8,10 +8,10 @@
 #include <string.h>
 
 static int refuse_name(const char *name) {
-    char accepted[400] = "all", shown[SHOWN];
+    char accepted[1200] = "all", shown[SHOWN];
     for (int i = 0; i < published_table_count; ++i) {
         size_t used = strlen(accepted);
-        snprintf(accepted + used, sizeof accepted - used, ", %s", published_tables[i].name);
+        snprintf(accepted + used, sizeof accepted - used, ", %s", published_tables[i]->name);
     }
     return fail(EXIT_USAGE, "reproduce %s: accepted are %s", show(name, shown), accepted);
 }

@@ -84,6 +84,24 @@ bool read_count(const char *text, int64_t *out) {
     return true;
 }
 
+bool read_bytes(const char *text, int64_t *out) {
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    char mantissa[64];
+    size_t length = strlen(text);
+    for (int i = 0; i < 3; ++i) {
+        if (length <= 3 || length - 3 >= sizeof mantissa || strcmp(text + length - 3, units[i]) != 0) continue;
+        memcpy(mantissa, text, length - 3);
+        mantissa[length - 3] = '\0';
+        double value = 0.0;
+        if (!read_number(mantissa, &value)) return false;
+        value = floor(ldexp(value, 10 * (i + 1))); /* a part of a byte is none */
+        if (!(value > -9e18 && value < 9e18)) return false;
+        *out = (int64_t)value;
+        return true;
+    }
+    return read_count(text, out);
+}
+
 bool read_number(const char *text, double *out) {
     decimal d;
     if (!scan(text, &d) || *d.rest != '\0') return false;

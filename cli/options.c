@@ -2,12 +2,15 @@
 /* The options: what exists, in the order in which help shows it. */
 #include "options.h"
 
+#define DESIGN (1u << VERB_DESIGN)
 #define EVALUATE (1u << VERB_EVALUATE)
 #define OPTIMIZE (1u << VERB_OPTIMIZE)
 #define ACCOUNT (1u << VERB_ACCOUNT)
 #define NOISE (1u << VERB_NOISE)
 #define COUNT (1u << VERB_COUNT)
 #define INSPECT (1u << VERB_INSPECT)
+#define VERIFY (1u << VERB_VERIFY)
+#define REPORT (1u << VERB_REPORT)
 #define REPRODUCE (1u << VERB_REPRODUCE)
 #define BENCH (1u << VERB_BENCH)
 #define HELP (1u << VERB_HELP)
@@ -23,14 +26,21 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "N",
                       .count_low = 1,
                       .count_high = MOST_STEPS,
-                      .verbs = EVALUATE | OPTIMIZE,
+                      .verbs = DESIGN | EVALUATE | OPTIMIZE,
                       .help = "number of steps. Needed unless a FILE gives it"},
+    [OPTION_EPOCHS] = {.name = "epochs",
+                       .kind = KIND_COUNT,
+                       .argument = "K",
+                       .count_low = 1,
+                       .count_high = MOST_STEPS,
+                       .verbs = DESIGN,
+                       .help = "passes over the data: how often one example takes part"},
     [OPTION_WORKLOAD] = {.name = "workload",
                          .kind = KIND_TEXT,
                          .argument = "WORKLOAD",
                          .values = WORKLOADS,
                          .preset = "prefix",
-                         .verbs = EVALUATE | OPTIMIZE,
+                         .verbs = DESIGN | EVALUATE | OPTIMIZE,
                          .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
                                  "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
                                  "learning rate is 1 before the last m steps, then falls linearly to FLOOR"},
@@ -177,7 +187,7 @@ const option_row options[OPTION_TOTAL] = {
                      .argument = "LOSS",
                      .values = "rms|max",
                      .preset = "rms",
-                     .verbs = EVALUATE | OPTIMIZE,
+                     .verbs = DESIGN | EVALUATE | OPTIMIZE,
                      .help =
                          "the loss that is optimized and compared with its lower bound: of all steps, or of the worst"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
@@ -186,7 +196,7 @@ const option_row options[OPTION_TOTAL] = {
                           .number_low = 1e-10,
                           .number_high = 1.0,
                           .preset = "1e-6",
-                          .verbs = OPTIMIZE,
+                          .verbs = DESIGN | OPTIMIZE,
                           .help = "stop when the two bounds of the optimum are this close, relatively, or the loss has "
                                   "settled to it"},
     [OPTION_WEIGHTS] = {.name = "weights",
@@ -199,14 +209,14 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "E",
                         .number_low = 0.0,
                         .number_high = 1e6,
-                        .verbs = ACCOUNT,
+                        .verbs = DESIGN | ACCOUNT,
                         .help = "the privacy parameter epsilon"},
     [OPTION_DELTA] = {.name = "delta",
                       .kind = KIND_NUMBER,
                       .argument = "D",
                       .number_low = 1e-300,
                       .number_high = 1.0,
-                      .verbs = ACCOUNT,
+                      .verbs = DESIGN | ACCOUNT,
                       .help = "the privacy parameter delta"},
     [OPTION_SIGMA] = {.name = "sigma",
                       .kind = KIND_NUMBER,
@@ -238,7 +248,7 @@ const option_row options[OPTION_TOTAL] = {
                          .argument = "SAMPLING",
                          .values = "none|poisson:Q|block-cyclic:Q,BANDS|balls-in-bins:BINS|min-sep:P,B",
                          .preset = "none",
-                         .verbs = ACCOUNT,
+                         .verbs = DESIGN | ACCOUNT,
                          .help = "secret random choice of the batches: none; each example in each step with "
                                  "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
                                  "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
@@ -311,19 +321,26 @@ const option_row options[OPTION_TOTAL] = {
                      .preset = "0",
                      .verbs = ACCOUNT,
                      .help = "monte-carlo: of the simulation"},
+    [OPTION_LOG] = {.name = "log",
+                    .kind = KIND_FILE,
+                    .argument = "FILE.csv",
+                    .verbs = ACCOUNT,
+                    .help = "with a mechanism FILE: who took part when, lines CLIENT,ROUND (rounds from 0) after the "
+                            "header client,round. Adds the sensitivity of the run that happened and its epsilon or "
+                            "delta"},
     [OPTION_UNIT] = {.name = "unit",
                      .kind = KIND_TEXT,
                      .argument = "NAME",
                      .values = "example|user",
                      .preset = "example",
-                     .verbs = ACCOUNT,
+                     .verbs = REPORT | DESIGN | ACCOUNT,
                      .help = "what the statement calls the privacy unit"},
     [OPTION_ADJACENCY] = {.name = "adjacency",
                           .kind = KIND_CHOICE,
                           .argument = "KIND",
                           .values = "zero-out|add-remove|replace-one",
                           .preset = "zero-out",
-                          .verbs = EVALUATE | OPTIMIZE | ACCOUNT,
+                          .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT,
                           .help = "which data sets are neighbours. replace-one doubles the sensitivity; under sampling "
                                   "it has a pair of its own"},
     [OPTION_SENSITIVITY] = {.name = "sensitivity",
@@ -352,8 +369,41 @@ const option_row options[OPTION_TOTAL] = {
                     .argument = "M",
                     .count_low = 1,
                     .count_high = MOST_STEPS,
-                    .verbs = NOISE,
-                    .help = "numbers of a whole row: the parameters of the model"},
+                    .verbs = REPORT | DESIGN | NOISE,
+                    .help =
+                        "numbers of a whole row: the parameters of the model. design and report take 1M without it"},
+    [OPTION_MEMORY] = {.name = "memory",
+                       .kind = KIND_BYTES,
+                       .argument = "BYTES",
+                       .count_low = 1,
+                       .count_high = INT64_MAX,
+                       .verbs = DESIGN | REPORT,
+                       .help = "bytes that the noise stream may take (4GiB, 500M). Without it, no limit"},
+    [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
+                             .kind = KIND_NUMBER,
+                             .argument = "X",
+                             .number_low = 1.0,
+                             .number_high = 1e6,
+                             .preset = "4",
+                             .verbs = DESIGN | REPORT,
+                             .help = "noise may take this many times as long as independent noise"},
+    [OPTION_FAMILIES] = {.name = "families",
+                         .kind = KIND_TEXT,
+                         .argument = "NAMES",
+                         .verbs = DESIGN,
+                         .help = "only these, joined by commas. Without it, every one that applies"},
+    [OPTION_FEDERATED] = {.name = "federated",
+                          .kind = KIND_TEXT,
+                          .argument = "K,LOW..HIGH",
+                          .verbs = DESIGN,
+                          .help =
+                              "users take part at most K times, LOW rounds apart for sure and up to HIGH as a rule. "
+                              "The choice is robust over that range, the guarantee holds from LOW on"},
+    [OPTION_NO_BENCH] = {.name = "no-bench",
+                         .kind = KIND_FLAG,
+                         .verbs = DESIGN,
+                         .help = "measure no times: every candidate passes for --max-overhead, and the answer is the "
+                                 "same on every machine"},
     [OPTION_ROWS] =
         {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
     [OPTION_OFFSET] = {.name = "offset",
@@ -427,18 +477,20 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | REPRODUCE | BENCH,
+                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | REPRODUCE | BENCH,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE | BENCH,
+                     .verbs =
+                         DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE | BENCH,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = EVALUATE | OPTIMIZE | NOISE | COUNT,
-                    .help = "evaluate, optimize: save the mechanism, without sigma. noise, count: write there instead "
+                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | NOISE | COUNT,
+                    .help = "design: save the chosen mechanism with its sigma. evaluate, optimize: save the mechanism, "
+                            "without sigma. report: the page. noise, count: write there instead "
                             "of to standard output; the file appears when it is complete"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
@@ -464,7 +516,8 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE | BENCH | HELP,
+                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT |
+                              REPRODUCE | BENCH | HELP,
                      .help = "explain the verb and its options"},
 };
 

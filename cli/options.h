@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 typedef enum verb_id {
+    VERB_DESIGN,
     VERB_EVALUATE,
     VERB_OPTIMIZE,
     VERB_ACCOUNT,
     VERB_NOISE,
     VERB_COUNT,
     VERB_INSPECT,
+    VERB_VERIFY,
+    VERB_REPORT,
     VERB_REPRODUCE,
     VERB_BENCH,
     VERB_HELP,
@@ -24,6 +27,7 @@ typedef enum verb_id {
 
 typedef enum option_id {
     OPTION_STEPS,
+    OPTION_EPOCHS,
     OPTION_WORKLOAD,
     OPTION_PARTICIPATION,
     OPTION_OPTIMIZE_WORKLOAD,
@@ -62,12 +66,18 @@ typedef enum option_id {
     OPTION_WARM,
     OPTION_SAMPLES,
     OPTION_SEED,
+    OPTION_LOG,
     OPTION_UNIT,
     OPTION_ADJACENCY,
     OPTION_SENSITIVITY,
     OPTION_BOUND,
     OPTION_PER_STEP,
     OPTION_DIM,
+    OPTION_MEMORY,
+    OPTION_MAX_OVERHEAD,
+    OPTION_FAMILIES,
+    OPTION_FEDERATED,
+    OPTION_NO_BENCH,
     OPTION_ROWS,
     OPTION_OFFSET,
     OPTION_SHARD,
@@ -96,6 +106,7 @@ typedef enum option_kind {
     KIND_FILE,   /* a path */
     KIND_CHOICE, /* one of `values` */
     KIND_COUNT,  /* a whole number in [count_low, count_high] */
+    KIND_BYTES,  /* the same, of bytes: KiB, MiB and GiB too */
     KIND_NUMBER  /* a number in [number_low, number_high) */
 } option_kind;
 

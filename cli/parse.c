@@ -104,6 +104,9 @@ static int refuse_choice(const option_row *o, const char *text) {
 
 static int refuse_range(const option_row *o, const char *text) {
     char shown[SHOWN];
+    if (o->kind == KIND_BYTES)
+        return fail(EXIT_USAGE, "--%s %s: a number of bytes from %lld to %lld is accepted (500M, 4GiB)", o->name,
+                    show(text, shown), (long long)o->count_low, (long long)o->count_high);
     if (o->kind == KIND_COUNT)
         return fail(EXIT_USAGE, "--%s %s: a whole number from %lld to %lld is accepted (1e6, 10k, 2M, 1G are too)",
                     o->name, show(text, shown), (long long)o->count_low, (long long)o->count_high);
@@ -126,6 +129,10 @@ static int read_value(option_id id, const char *text, arguments *out) {
         break;
     case KIND_COUNT:
         if (!read_count(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
+            return refuse_range(o, text);
+        break;
+    case KIND_BYTES:
+        if (!read_bytes(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
             return refuse_range(o, text);
         break;
     case KIND_NUMBER:

@@ -332,6 +332,7 @@ int problem_from_file(const arguments *given, problem *out) {
     out->weights = dpmf_mechanism_weights(out->mechanism);
     out->adjacency = dpmf_mechanism_adjacency(out->mechanism);
     out->sensitivity = dpmf_mechanism_sensitivity_bound(out->mechanism);
+    out->sampling = dpmf_mechanism_sampling(out->mechanism);
     out->made_by = dpmf_mechanism_made_by(out->mechanism);
     int code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);

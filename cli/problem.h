@@ -13,6 +13,7 @@ typedef struct problem {
     const double *weights; /* NULL: none */
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
+    dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
     /* The owners of the above. */
     dpmf_mechanism *mechanism;

@@ -5,12 +5,15 @@
 
 #include "options.h"
 
+int cmd_design(const arguments *given);
 int cmd_evaluate(const arguments *given);
 int cmd_optimize(const arguments *given);
 int cmd_account(const arguments *given);
 int cmd_noise(const arguments *given);
 int cmd_count(const arguments *given);
 int cmd_inspect(const arguments *given);
+int cmd_verify(const arguments *given);
+int cmd_report(const arguments *given);
 int cmd_reproduce(const arguments *given);
 int cmd_bench(const arguments *given);
 int cmd_help(const arguments *given);

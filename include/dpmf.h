@@ -13,7 +13,9 @@
  *   7  accounting      (epsilon, delta) from sigma and back, with and without sampling
  *   8  mechanism       strategy + sigma + everything that was assumed; one file
  *   9  noise           the rows that a run adds, from a key, in order, each once
- *  10  arrays on disk  .npy
+ *  10  design          from a training run to the best mechanism at equal privacy
+ *  11  verify          everything that a mechanism file claims, computed again
+ *  12  arrays on disk  .npy
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -421,13 +423,14 @@ typedef struct dpmf_evaluate_options {
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
     dpmf_lower_bound_mode lower_bound;
-    const double *weights; /* NULL or `steps` numbers >= 0, not all zero */
+    const double *weights;  /* NULL or `steps` numbers >= 0, not all zero */
+    dpmf_sensitivity_of of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
     dpmf_run run;
 } dpmf_evaluate_options;
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
 
-/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity and run are read). */
+/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
                                                               const dpmf_participation *participation,
                                                               const dpmf_evaluate_options *options,
@@ -701,7 +704,9 @@ DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_a
  * 8  Mechanism
  *
  * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
- * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here.
+ * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here. Without
+ * sampling the sensitivity is that of C under the participation. With it, it is the largest column norm of C, and the
+ * participation only says how often and how far apart a unit takes part if the batches come in a fixed order.
  *
  * The file is a safetensors container: the arrays, and one metadata entry "dpmf" with a canonical JSON text. It holds
  * no time, host or path, and has the same bytes for any number of threads. Its SHA-256 digest covers every figure and
@@ -711,8 +716,10 @@ DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_a
 typedef struct dpmf_mechanism dpmf_mechanism;
 
 typedef struct dpmf_mechanism_options {
-    dpmf_evaluate_options evaluate;
-    double sigma;        /* noise multiplier > 0, or 0: not calibrated */
+    dpmf_evaluate_options evaluate; /* `of` follows from the sampling */
+    double sigma;                   /* noise multiplier > 0, or 0: not calibrated */
+    dpmf_sampling sampling;         /* how batches must be drawn for the guarantee to hold; none: by participation */
+    double epsilon, delta;          /* the guarantee that sigma was calibrated for; both 0: none */
     const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
 } dpmf_mechanism_options;
 
@@ -734,7 +741,24 @@ DPMF_API dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *mechani
 DPMF_API dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *mechanism);
 DPMF_API dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *mechanism); /* as asked for */
 DPMF_API double dpmf_mechanism_sigma(const dpmf_mechanism *mechanism); /* 0: not calibrated */
+DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
+DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
+DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+
+/*
+ * One number that depends on every coefficient of workload, weights and strategy: u' A W v for two vectors of numbers
+ * that a digest of all that is given (and not computed) chooses. It ties the figures to the coefficients more finely
+ * than any loss does. 0: not taken.
+ */
+DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
+
+/*
+ * How this mechanism is to be accounted for: sampling, steps, strategy, adjacency and what sigma is per, the rest at its
+ * defaults. The strategy is borrowed from the mechanism. Put into dpmf_account_epsilon with its sigma and delta it gives
+ * the guarantee again.
+ */
+DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
 
 /* SHA-256 over everything above, 64 hexadecimal digits. */
 DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
@@ -873,7 +897,133 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const ch
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 10  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 10  Design: from a training run to a mechanism
+ *
+ * Every family that applies gives a candidate, at its own optimum for the participation and calibrated to the same
+ * (epsilon, delta); what is compared is sigma x loss. The participation is cyclic with separation ceil(steps/epochs),
+ * single for one epoch. With block-cyclic sampling (expected batches of epochs/steps of the data) amplified banded
+ * mechanisms of several numbers of bands and amplified independent noise (DP-SGD) are among them. A candidate is
+ * eligible when its noise stream fits the memory and takes at most max_overhead times the time of independent noise,
+ * measured here; of the eligible within 0.1 % of the least noise the one with the fewest buffers is chosen.
+ *
+ * Times are processor times of one thread, on shorter rows, as far as the choice needs them: measurements, which differ
+ * from run to run and can move the choice. With no_bench the answer is the same for any number of threads. Families
+ * that take long for what they bring (dense, toeplitz, banded, lowrank, ... on long runs) are tried when they are named
+ * in `families`.
+ *
+ * federated: a user takes part in at most `epochs` rounds that are at least separation_low apart, as is sure, and about
+ * separation_high apart, as is expected. Candidates are compared by the worst ratio, over that range, of their noise to
+ * the best candidate's (McKenna 2024, Appendix H; docs/federated.md), and the guarantee holds for min-separation
+ * participation at separation_low.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_design_options {
+    int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
+    double epsilon, delta;
+    int64_t dim;                 /* numbers of a row of noise: the model's parameters; 0 means 1e6 */
+    uint64_t memory;             /* bytes that the noise stream may take; 0: no limit */
+    double max_overhead;         /* 0 means 4 */
+    dpmf_sampling_kind sampling; /* none or block-cyclic */
+    const char *families;        /* names joined by commas; NULL: every one that applies */
+    dpmf_loss loss;
+    dpmf_adjacency adjacency;
+    dpmf_precision precision; /* of the noise */
+    int federated;
+    int64_t separation_low, separation_high; /* federated */
+    int no_bench;                            /* 1: overhead is not measured, and every candidate passes for it */
+    double tolerance;                        /* of the optimizers; 0 means their own */
+    dpmf_run run;
+} dpmf_design_options;
+
+DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
+
+typedef struct dpmf_candidate {
+    const char *family;     /* as --family; banded mechanisms: banded or banded-toeplitz */
+    dpmf_sampling sampling; /* none: not amplified */
+    int64_t bands;          /* 0: not banded */
+    int64_t buffers;
+    int normalized;
+    int swept; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
+    double sigma;
+    dpmf_kind sigma_kind; /* exact, or an upper bound of the least sigma */
+    dpmf_sensitivity sensitivity;
+    double rms_loss, max_loss, noise_rms, noise_max; /* noise = sigma x loss */
+    uint64_t memory_bytes;
+    double seconds_per_step, overhead; /* measured; 0: not measured */
+    double ratio; /* its noise over the least that any mechanism without sampling can have, as is proven; amplified ones
+                   * can be below 1; 0: no bound is known */
+    int eligible; /* 1: fits the memory, and is fast enough as far as that was measured */
+    char reason[256]; /* why it is chosen, or not eligible, or not chosen */
+} dpmf_candidate;
+
+typedef struct dpmf_design dpmf_design;
+
+/* DPMF_ERROR_UNSUPPORTED when nothing is eligible: the message says which constraint binds and what would fit. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_design_create(const dpmf_workload *workload,
+                                                        const dpmf_design_options *options, dpmf_design **out);
+DPMF_API void dpmf_design_free(dpmf_design *design);
+
+/* Least noise first (federated: least worst ratio). */
+DPMF_API int64_t dpmf_design_count(const dpmf_design *design);
+DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, int64_t i);
+DPMF_API int64_t dpmf_design_chosen(const dpmf_design *design); /* its place */
+
+/* Borrowed: the chosen one, calibrated, ready to be saved and used. */
+DPMF_API const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *design);
+
+/* Borrowed: what the guarantee says (unit: "example" or "user"), why this one was chosen, and what to see to. */
+DPMF_API dpmf_privacy dpmf_design_privacy(const dpmf_design *design);
+DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
+DPMF_API const char *dpmf_design_why(const dpmf_design *design);
+DPMF_API int64_t dpmf_design_warnings(const dpmf_design *design);
+DPMF_API const char *dpmf_design_warning(const dpmf_design *design, int64_t i);
+
+/*
+ * The run that happened: `participations` pairs (unit, step), in any order, from the logs of a run; the largest
+ * sensitivity of any unit's own steps. Exact where C'C >= 0 over them, else a labelled bound. A unit twice in a step is
+ * refused. For options see dpmf_sensitivity_compute.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t participations,
+                                                               const int64_t *unit, const int64_t *step,
+                                                               const dpmf_evaluate_options *options,
+                                                               dpmf_sensitivity *out, int64_t *worst_unit);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 11  Verify
+ *
+ * Computes again, by another route where there is one, what a mechanism claims; for up to DPMF_VERIFY_WHOLE_STEPS steps
+ * W itself is read off the noise stream's responses to impulses. Nothing is taken from the file but the coefficients.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+#define DPMF_VERIFY_WHOLE_STEPS 2000
+
+typedef struct dpmf_check {
+    const char *name;
+    int ok;         /* 1: agrees; 0: does not; -1: not checked, and `how` says why */
+    double claimed; /* NaN: not a number */
+    double found;
+    double tolerance; /* relative; absolute where `how` says so */
+    char how[200];    /* the route that was taken, and whether it proves the figure */
+} dpmf_check;
+
+typedef struct dpmf_verification dpmf_verification;
+
+/*
+ * DPMF_OK whatever the checks say. The other forms take the bytes of a file, or its path: one that is a container but whose digest,
+ * description or objects do not hold together is a check that fails; DPMF_ERROR_FORMAT if it is not a container.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run,
+                                                 dpmf_verification **out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run,
+                                                       dpmf_verification **out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out);
+DPMF_API void dpmf_verification_free(dpmf_verification *verification);
+DPMF_API int dpmf_verification_ok(const dpmf_verification *verification);
+DPMF_API int64_t dpmf_verification_count(const dpmf_verification *verification);
+DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *verification, int64_t i);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 12  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

@@ -6,6 +6,7 @@
  *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
+ *     A named, C Toeplitz        with normalized columns O(n b), under a schedule O(n^2): all columns together
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
  *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
  *                                O(n d^2)
@@ -88,11 +89,24 @@ static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *sq
     return 1;
 }
 
+/*
+ * 1 where all columns together are cheaper than b^2 a step: a row takes one operation a column. `scaled` is the
+ * strategy inside a column normalization, if any.
+ */
+static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled, int64_t *count, const double **c) {
+    int64_t inverse_count = 0;
+    const double *inverse = NULL;
+    if (!dpmf_i_strategy_toeplitz(scaled, count, c, &inverse_count, &inverse) || *c == NULL || inverse_count > 0)
+        return 0;
+    double rows = a->toeplitz ? (double)*count : (double)a->steps;
+    return rows <= (double)*count * (double)*count;
+}
+
 static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
-    const double *scale = NULL;
-    int64_t stamps = 1;
+    const double *scale = NULL, *c = NULL;
+    int64_t stamps = 1, count = 0;
     dpmf_i_tree_kind kind;
-    const dpmf_strategy *block = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &scale), &stamps);
+    const dpmf_strategy *scaled = dpmf_i_strategy_scaled(s, &scale), *block = dpmf_i_strategy_block(scaled, &stamps);
     if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
     const dpmf_i_blt *blt = dpmf_i_strategy_blt(block);
     if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
@@ -101,6 +115,8 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
+    if (columns_are_cheap(a, scaled, &count, &c))
+        return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
     if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);
     return is_square(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
 }

@@ -46,6 +46,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const 
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                   double *per_step);
 
+/*
+ * error_toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
+ * count) if the workload is Toeplitz too, else O(n^2).
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
+                                                          const double *scale, const dpmf_run *run, double *per_step);
+
 /* error_covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                     double *per_step);

@@ -110,7 +110,8 @@ dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participatio
                            (long long)workload->steps, (long long)n);
     if (o.weights != NULL) TRY(dpmf_i_check_weights(n, o.weights));
     TRY(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
-    TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
+    if (o.of == DPMF_SENSITIVITY_PARTICIPATION)
+        TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
     TRY(put_together(workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);
     if (!isfinite(result.total_squared_loss))

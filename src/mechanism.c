@@ -6,6 +6,7 @@
  */
 #include "mechanism.h"
 
+#include "account.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "participation.h"
@@ -17,6 +18,13 @@
 
 dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
     return (dpmf_mechanism_options){.evaluate = dpmf_evaluate_options_defaults(), .made_by = ""};
+}
+
+static void describe_known(dpmf_i_writer *w, const char *key, double value) {
+    if (value != 0)
+        dpmf_i_json_double(w, key, value);
+    else
+        dpmf_i_json_null(w, key);
 }
 
 static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_writer *w) {
@@ -42,11 +50,9 @@ static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_writer *w) {
     dpmf_i_json_close(w, '}');
 }
 
-dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
-    const dpmf_evaluation *e = &m->evaluation;
-    dpmf_i_json_open(w, NULL, '{');
-    dpmf_i_json_text(w, "format", "dpmf mechanism");
-    dpmf_i_json_integer(w, "format_version", 1);
+dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+    char sampling[64];
+    TRY(dpmf_sampling_format(&m->sampling, sampling));
     dpmf_i_json_integer(w, "steps", m->steps);
     dpmf_i_json_open(w, "workload", '{');
     dpmf_i_workload_write(m->workload, "workload", w, tensors);
@@ -56,18 +62,27 @@ dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w,
     dpmf_i_strategy_write(m->strategy, w, tensors);
     dpmf_i_json_close(w, '}');
     dpmf_i_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
-    dpmf_i_json_text(w, "sampling", "none");
-    if (m->sigma > 0)
-        dpmf_i_json_double(w, "sigma", m->sigma);
-    else
-        dpmf_i_json_null(w, "sigma");
+    dpmf_i_json_text(w, "sampling", sampling);
+    describe_known(w, "sigma", m->sigma);
+    describe_known(w, "epsilon", m->epsilon);
+    describe_known(w, "delta", m->delta);
+    if (m->weights != NULL) dpmf_i_tensors_add(tensors, "weights", m->steps, 0, m->weights);
+    return w->status;
+}
+
+dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+    const dpmf_evaluation *e = &m->evaluation;
+    dpmf_i_json_open(w, NULL, '{');
+    dpmf_i_json_text(w, "format", "dpmf mechanism");
+    dpmf_i_json_integer(w, "format_version", 2);
+    TRY(dpmf_i_mechanism_describe_inputs(m, w, tensors));
     describe_sensitivity(m, w);
     dpmf_i_json_bool(w, "weighted", m->weights != NULL);
-    if (m->weights != NULL) dpmf_i_tensors_add(tensors, "weights", m->steps, 0, m->weights);
     dpmf_i_json_double(w, "rms_loss", e->rms_loss);
     dpmf_i_json_double(w, "max_loss", e->max_loss);
     dpmf_i_json_double(w, "total_squared_loss", e->total_squared_loss);
     describe_lower_bound(&e->lower_bound, w);
+    describe_known(w, "response", m->response);
     dpmf_i_json_text(w, "made_by", m->made_by);
     dpmf_i_json_close(w, '}');
     return w->status;
@@ -86,12 +101,43 @@ static dpmf_status check_made_by(const char *text) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
-    dpmf_i_writer text = {0};
-    dpmf_i_tensors tensors = {0};
+static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
                            m->sigma);
+    if (m->epsilon == 0 && m->delta == 0) return DPMF_OK;
+    if (!(m->epsilon > 0 && isfinite(m->epsilon)) || !(m->delta > 0 && m->delta < 1))
+        return dpmf_i_fail(
+            DPMF_ERROR_ARGUMENT,
+            "epsilon = %g, delta = %g, accepted: epsilon positive and finite, delta above 0 and below 1, "
+            "or both 0",
+            m->epsilon, m->delta);
+    if (m->sigma == 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: both or none", m->epsilon);
+    return DPMF_OK;
+}
+
+/* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
+static dpmf_status check_sampling(const dpmf_mechanism *m) {
+    dpmf_sampling_kind kind = m->sampling.kind;
+    TRY(dpmf_i_sampling_check(&m->sampling));
+    int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
+    if (column != (kind != DPMF_SAMPLING_NONE))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "mechanism: the sensitivity is of the %s, and there is %s sampling",
+                           column ? "largest column" : "participation", column ? "no" : "");
+    int64_t accepted = kind == DPMF_SAMPLING_POISSON ? 1 : m->sampling.count;
+    if (kind == DPMF_SAMPLING_NONE || kind == DPMF_SAMPLING_BALLS_IN_BINS) return DPMF_OK;
+    if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
+    return dpmf_i_fail(
+        DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, and its sampling accepts at most %lld",
+        dpmf_strategy_family(m->strategy), (long long)dpmf_strategy_bands(m->strategy), (long long)accepted);
+}
+
+dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
+    dpmf_i_writer text = {0};
+    dpmf_i_tensors tensors = {0};
+    TRY(check_guarantee(m));
+    TRY(check_sampling(m));
     TRY(check_made_by(m->made_by));
     dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
     if (status == DPMF_OK)
@@ -107,6 +153,7 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
                                   dpmf_mechanism **out) {
     dpmf_mechanism_options o = options == NULL ? dpmf_mechanism_options_defaults() : *options;
     dpmf_mechanism *m = NULL;
+    double size = 0;
     dpmf_status status = DPMF_OK;
     if (workload == NULL || strategy == NULL)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
@@ -118,14 +165,19 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
         m->participation = dpmf_i_participation_retain(participation);
     else
         TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
+    o.evaluate.of = o.sampling.kind == DPMF_SAMPLING_NONE ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
     m->adjacency = o.evaluate.adjacency;
     m->bound = o.evaluate.sensitivity;
     m->sigma = o.sigma;
+    m->sampling = o.sampling;
+    m->epsilon = o.epsilon;
+    m->delta = o.delta;
     if (o.evaluate.weights != NULL) {
         TRY_DONE(dpmf_i_alloc_doubles(m->steps, "the weights", &m->weights));
         memcpy(m->weights, o.evaluate.weights, (size_t)m->steps * sizeof *m->weights);
     }
+    TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size));
     TRY_DONE(dpmf_i_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
     TRY_DONE(dpmf_i_mechanism_finish(m));
     *out = m;
@@ -175,6 +227,34 @@ dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *m)
 
 double dpmf_mechanism_sigma(const dpmf_mechanism *m) {
     return m->sigma;
+}
+
+dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *m) {
+    return m->sampling;
+}
+
+double dpmf_mechanism_epsilon(const dpmf_mechanism *m) {
+    return m->epsilon;
+}
+
+double dpmf_mechanism_delta(const dpmf_mechanism *m) {
+    return m->delta;
+}
+
+double dpmf_mechanism_response(const dpmf_mechanism *m) {
+    return m->response;
+}
+
+/* One release, whatever C is, when nothing is sampled; sigma is then per sensitivity under the adjacency. */
+dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    o.adjacency = m->adjacency;
+    o.sampling = m->sampling;
+    if (m->sampling.kind != DPMF_SAMPLING_NONE)
+        o.strategy = m->strategy;
+    else if (m->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+        o.sigma_unit = 2;
+    return o;
 }
 
 const char *dpmf_mechanism_made_by(const dpmf_mechanism *m) {

@@ -104,6 +104,14 @@ static dpmf_status positive(const cJSON *object, const char *key, double *out) {
     return DPMF_OK;
 }
 
+static int is_null(const cJSON *object, const char *key) {
+    return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static dpmf_status positive_or_null(const cJSON *object, const char *key, double *out) {
+    return is_null(object, key) ? DPMF_OK : positive(object, key, out);
+}
+
 static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *bound, dpmf_sensitivity *out) {
     const cJSON *object = NULL;
     const char *kind = NULL, *of = NULL, *asked = NULL, *method = NULL;
@@ -127,7 +135,7 @@ static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *b
 static dpmf_status read_lower_bound(const cJSON *root, dpmf_lower_bound *out) {
     const cJSON *object = NULL;
     const char *scope = NULL;
-    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "lower_bound"))) return DPMF_OK;
+    if (is_null(root, "lower_bound")) return DPMF_OK;
     TRY(dpmf_i_json_get_object(root, "lower_bound", "mechanism", &object));
     TRY(positive(object, "rms_loss", &out->rms_loss));
     TRY(positive(object, "max_loss", &out->max_loss));
@@ -149,10 +157,15 @@ static dpmf_status read_weights(const cJSON *root, const dpmf_i_tensors *tensors
 }
 
 static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
-    const char *adjacency = NULL, *made_by = NULL;
+    const char *adjacency = NULL, *sampling = NULL, *made_by = NULL;
     TRY(dpmf_i_json_get_text(root, "adjacency", "mechanism", &adjacency));
     TRY(dpmf_adjacency_parse(adjacency, &m->adjacency));
-    if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sigma"))) TRY(positive(root, "sigma", &m->sigma));
+    TRY(dpmf_i_json_get_text(root, "sampling", "mechanism", &sampling));
+    TRY(dpmf_sampling_parse(sampling, &m->sampling));
+    TRY(positive_or_null(root, "sigma", &m->sigma));
+    TRY(positive_or_null(root, "epsilon", &m->epsilon));
+    TRY(positive_or_null(root, "delta", &m->delta));
+    if (!is_null(root, "response")) TRY(dpmf_i_json_get_double(root, "response", "mechanism", &m->response));
     TRY(read_sensitivity(root, &m->bound, &m->evaluation.sensitivity));
     TRY(positive(root, "rms_loss", &m->evaluation.rms_loss));
     TRY(positive(root, "max_loss", &m->evaluation.max_loss));

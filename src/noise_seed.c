@@ -18,10 +18,14 @@ struct dpmf_i_seed {
 };
 
 dpmf_status dpmf_i_seed_open(const uint8_t subkey[32], dpmf_i_seed **out) {
+    return dpmf_i_seed_open_with(dpmf_i_seed_kernels_get(), subkey, out);
+}
+
+dpmf_status dpmf_i_seed_open_with(const dpmf_i_seed_kernels *kernels, const uint8_t subkey[32], dpmf_i_seed **out) {
     dpmf_i_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
     TRY(dpmf_i_alloc(1, sizeof *seed, "the expanded key", (void **)&seed));
-    seed->kernels = dpmf_i_seed_kernels_get();
+    seed->kernels = kernels;
     TRY_DONE(seed->kernels->open(subkey, &seed->key));
     *out = seed;
     return DPMF_OK;

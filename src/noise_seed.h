@@ -17,6 +17,14 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_seed_open(const uint8_t subkey[32], dpmf_i_se
 void dpmf_i_seed_close(dpmf_i_seed *seed); /* NULL is fine */
 
 /*
+ * The same with given kernels. Verification reads W off a stream whose seeds are no noise (verify_seed.c); the public
+ * streams never come here.
+ */
+struct dpmf_i_seed_kernels;
+DPMF_MUST_CHECK dpmf_status dpmf_i_seed_open_with(const struct dpmf_i_seed_kernels *kernels, const uint8_t subkey[32],
+                                                  dpmf_i_seed **out);
+
+/*
  * out[i] = Z[row, first + i] for i < count: floats or doubles as `precision` says (two different streams). Never
  * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
  */

@@ -112,6 +112,14 @@ static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, 
     return DPMF_OK;
 }
 
+/* What sampling needs, under any adjacency: accounting knows what neighbours make of it. */
+static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
+    double value = 0;
+    TRY(largest_column(s, &value));
+    *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, METHODS[DPMF_I_METHOD_COLUMN]};
+    return DPMF_OK;
+}
+
 /* ---- several ---- */
 
 /* A BLT that is too long to be held, non-negative and falling: the earliest pattern in closed form. */
@@ -149,6 +157,14 @@ static double rounded_up(const dpmf_i_task *task, double square) {
     return square * (1 + 2 * DBL_EPSILON * terms);
 }
 
+dpmf_status dpmf_i_sensitivity_conclude(const dpmf_i_task *task, const dpmf_i_found *found, dpmf_sensitivity *out) {
+    double square = found->kind == DPMF_EXACT ? found->square : rounded_up(task, found->square);
+    if (!(square >= 0 && isfinite(square)))
+        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the sensitivity is beyond the range of a double");
+    *out = (dpmf_sensitivity){sqrt(square), found->kind, DPMF_SENSITIVITY_PARTICIPATION, METHODS[found->method]};
+    return DPMF_OK;
+}
+
 static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participation *participation,
                            dpmf_sensitivity_bound bound, const dpmf_run *run, dpmf_sensitivity *out) {
     dpmf_i_task task = {.strategy = strategy,
@@ -174,15 +190,11 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
     dpmf_i_task_close(&task);
     dpmf_i_pool_free(task.pool);
     if (status != DPMF_OK) return status;
-    if (found.kind != DPMF_EXACT) found.square = rounded_up(&task, found.square);
-    if (!(found.square >= 0 && isfinite(found.square)))
-        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the sensitivity is beyond the range of a double");
-    *out = (dpmf_sensitivity){sqrt(found.square), found.kind, DPMF_SENSITIVITY_PARTICIPATION, METHODS[found.method]};
-    return DPMF_OK;
+    return dpmf_i_sensitivity_conclude(&task, &found, out);
 }
 
-static dpmf_status check(const dpmf_strategy *strategy, const dpmf_participation *participation,
-                         const dpmf_evaluate_options *o) {
+dpmf_status dpmf_i_sensitivity_check(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                                     const dpmf_evaluate_options *o) {
     if (strategy == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity: the strategy is NULL");
     if (participation != NULL && participation->steps != strategy->steps)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the participation has %lld steps, the strategy %lld: they must agree",
@@ -191,6 +203,8 @@ static dpmf_status check(const dpmf_strategy *strategy, const dpmf_participation
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((int)o->sensitivity < 0 || o->sensitivity > DPMF_BOUND_SIGNS)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound %d, accepted 0 to 3", (int)o->sensitivity);
+    if ((int)o->of < 0 || o->of > DPMF_SENSITIVITY_COLUMN)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity of %d, accepted 0 to 1", (int)o->of);
     return DPMF_OK;
 }
 
@@ -198,7 +212,8 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
                                      const dpmf_evaluate_options *options, dpmf_sensitivity *out) {
     const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
     dpmf_sensitivity found = {0};
-    TRY(check(strategy, participation, &o));
+    TRY(dpmf_i_sensitivity_check(strategy, participation, &o));
+    if (o.of == DPMF_SENSITIVITY_COLUMN) return column(strategy, out);
     if (participation == NULL || participation->count == 1)
         TRY(single(strategy, o.sensitivity, &found));
     else

@@ -93,6 +93,15 @@ enum { DPMF_I_PATTERN_MAX = 4096 };    /* participations for which the matrix X_
 enum { DPMF_I_COLUMNS_MAX = 4096 };    /* steps for which a C without structure is held whole */
 enum { DPMF_I_ENUMERATE_MAX = 20000 }; /* patterns that are tried one by one */
 
+/* The public figure: its root, an upper bound rounded up; DPMF_ERROR_NUMERICAL if it is not finite. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_conclude(const dpmf_i_task *task, const dpmf_i_found *found,
+                                                        dpmf_sensitivity *out);
+
+/* Do the arguments of a public call make sense? `participation` may be NULL. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_check(const dpmf_strategy *strategy,
+                                                     const dpmf_participation *participation,
+                                                     const dpmf_evaluate_options *o);
+
 /* ---- X by diagonals (sensitivity_gram.c) ---- */
 
 typedef struct dpmf_i_gram {
@@ -161,6 +170,7 @@ typedef struct dpmf_i_patterns {
     const double *keys;
     dpmf_status (*fill)(void *context, int64_t count, const int64_t *which, double *matrices);
     void *context;
+    int64_t *winner; /* NULL, or gets the pattern that the answer is the value (or the key) of */
 } dpmf_i_patterns;
 DPMF_MUST_CHECK dpmf_status dpmf_i_patterns_search(const dpmf_i_task *task, const dpmf_i_patterns *patterns,
                                                    dpmf_i_found *out);

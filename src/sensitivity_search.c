@@ -40,6 +40,7 @@ typedef struct search {
     int64_t batch;    /* room */
     int64_t start;    /* of the group within the batch */
     double work;      /* spent so far */
+    int64_t winner;   /* the pattern that the best value is of */
     dpmf_i_found values[GROUP];
     char repeats[GROUP]; /* the same matrix as the one before it */
 } search;
@@ -81,6 +82,7 @@ static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, dpmf_i
         if (s->order[done + s->start].key <= best->square) return DPMF_OK;
         if (too_long(s)) {
             *best = (dpmf_i_found){s->order[done + s->start].key, DPMF_UPPER_BOUND, DPMF_I_METHOD_TOO_LARGE};
+            s->winner = s->order[done + s->start].id;
             return DPMF_OK;
         }
         for (int64_t i = 0; i < group; i++)
@@ -93,7 +95,9 @@ static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, dpmf_i
             const dpmf_i_found *value = &s->values[i];
             int better = value->square > best->square ||
                          (value->square == best->square && value->kind == DPMF_EXACT && best->kind != DPMF_EXACT);
-            if (better) *best = *value;
+            if (!better) continue;
+            *best = *value;
+            s->winner = s->which[s->start + i];
         }
     }
     return DPMF_OK;
@@ -143,6 +147,7 @@ dpmf_status dpmf_i_patterns_search(const dpmf_i_task *task, const dpmf_i_pattern
     qsort(s.order, (size_t)patterns->count, sizeof *s.order, by_falling_key);
     TRY_DONE(run_batches(&s, &best));
     *out = best;
+    if (patterns->winner != NULL) *patterns->winner = s.winner;
 done:
     dpmf_i_free(order);
     dpmf_i_free(which);

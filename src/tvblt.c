@@ -240,6 +240,24 @@ static void gram_diagonal(const dpmf_i_tvblt *c, int64_t lag, const double *q, d
     }
 }
 
+void dpmf_i_tvblt_gram_vectors(const dpmf_i_tvblt *c, double *q) {
+    double g[STATES_MAX * STATES_MAX] = {0};
+    for (int64_t t = c->steps - 1; t >= 0; t--)
+        (void)gramian_step(c, t, g, q + t * dpmf_i_tvblt_states(c));
+}
+
+void dpmf_i_tvblt_gram_row(const dpmf_i_tvblt *c, const double *q, int64_t t, int64_t count, double *values) {
+    int states = dpmf_i_tvblt_states(c);
+    double x[STATES_MAX];
+    assert(t >= 0 && t + count < c->steps);
+    for (int i = 0; i < states; i++)
+        x[i] = c->gain[t * states + i] / c->diagonal[t];
+    for (int64_t u = t + 1; u <= t + count; u++) {
+        values[u - t - 1] = dpmf_i_dot(states, x, q + u * states);
+        feed_back(c, u, x);
+    }
+}
+
 dpmf_status dpmf_i_tvblt_gram(const dpmf_i_tvblt *c, int64_t lag, double *values) {
     int states = dpmf_i_tvblt_states(c);
     double *q = NULL, *right = NULL, g[STATES_MAX * STATES_MAX] = {0};
@@ -251,8 +269,7 @@ dpmf_status dpmf_i_tvblt_gram(const dpmf_i_tvblt *c, int64_t lag, double *values
     }
     TRY_DONE(dpmf_i_alloc_doubles(c->steps * states, "the Gramian's vectors", &q));
     TRY_DONE(dpmf_i_alloc_doubles((lag < c->steps - lag ? lag : c->steps - lag) * states, "running products", &right));
-    for (int64_t t = c->steps - 1; t >= 0; t--)
-        (void)gramian_step(c, t, g, q + t * states);
+    dpmf_i_tvblt_gram_vectors(c, q);
     gram_diagonal(c, lag, q, right, values);
 done:
     dpmf_i_free(q);

@@ -59,6 +59,13 @@ int64_t dpmf_i_tvblt_square_norms(const dpmf_i_tvblt *c, double *squares);
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, O(n R^2) for any lag. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_tvblt_gram(const dpmf_i_tvblt *c, int64_t lag, double *values);
 
+/*
+ * The same by rows, O(R) a number, for those who need most of them: with q (steps x R numbers) from the first call, the
+ * second gives (C'C)[t, t+1+i] for i < count.
+ */
+void dpmf_i_tvblt_gram_vectors(const dpmf_i_tvblt *c, double *q);
+void dpmf_i_tvblt_gram_row(const dpmf_i_tvblt *c, const double *q, int64_t t, int64_t count, double *values);
+
 /* ---- strategy_tvblt.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */

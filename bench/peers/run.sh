@@ -4,6 +4,7 @@
 #
 #   bench/peers/run.sh accounting     dp-accounting, Opacus
 #   bench/peers/run.sh optimizers     jax_privacy
+#   bench/peers/run.sh design         jax_privacy; --all: its own search over bands too, minutes
 #   bench/peers/run.sh noise          torch, NumPy
 #
 # They are installed into bench/peers/venv and are no dependency of anything else.
@@ -14,9 +15,10 @@ name=${1:-}
 case $name in
 accounting) packages=(dp-accounting opacus torch==2.13.0) target=bench_accounting program=build/bench/bench_accounting ;;
 optimizers) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
+design) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 noise) packages=(numpy torch==2.13.0) target=bench_seed program=build/bench/bench_seed ;;
 *)
-    echo "run.sh: '$name' is not a comparison; accounting, optimizers and noise are" >&2
+    echo "run.sh: '$name' is not a comparison; accounting, optimizers, design and noise are" >&2
     exit 2
     ;;
 esac
@@ -26,4 +28,4 @@ $venv/bin/python -m pip install --quiet --disable-pip-version-check "${packages[
 scripts/install_dependencies.sh build
 cmake --preset release >/dev/null
 cmake --build --preset release --parallel "${JOBS:-$(nproc)}" --target "$target" >/dev/null
-$venv/bin/python bench/peers/"$name".py "$program"
+$venv/bin/python bench/peers/"$name".py "$program" "${@:2}"

@@ -20,6 +20,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -262,4 +263,26 @@ dpmf_status dpmf_i_safetensors_read(const uint8_t *bytes, size_t size, char **te
     dpmf_status status = read_header(tree, bytes, size, LENGTH_WORD + (size_t)length, text, digest, tensors);
     cJSON_Delete(tree);
     return status;
+}
+
+int dpmf_i_safetensors_is_container(const uint8_t *bytes, size_t size) {
+    cJSON *tree = NULL;
+    const char *text = NULL, *digest = NULL;
+    dpmf_i_tensors found = {0};
+    int64_t offset = 0;
+    if (size < LENGTH_WORD) return 0;
+    const uint64_t length = get_word(bytes);
+    if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0) return 0;
+    const size_t header_size = LENGTH_WORD + (size_t)length;
+    const int64_t data_size = (int64_t)(size - header_size);
+    char message[1024];
+    snprintf(message, sizeof message, "%s", dpmf_last_error()); /* this is a question, not a failure */
+    dpmf_status status =
+        dpmf_i_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree);
+    if (status == DPMF_OK) status = read_metadata(tree->child, &text, &digest);
+    for (const cJSON *e = status == DPMF_OK ? tree->child->next : NULL; e != NULL && status == DPMF_OK; e = e->next)
+        status = read_entry(e, bytes + header_size, data_size, &offset, &found);
+    cJSON_Delete(tree);
+    dpmf_i_set_message(message);
+    return status == DPMF_OK && offset == data_size;
 }

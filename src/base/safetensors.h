@@ -46,4 +46,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_safetensors_header(const char *text, const ch
 DPMF_MUST_CHECK dpmf_status dpmf_i_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
                                                     dpmf_i_tensors *tensors);
 
+/*
+ * Are the bytes such a container at all: a header with our metadata, and arrays that lie one after the other and fill
+ * the rest? What the reader then still may refuse is its form, its digest or a value. Leaves the last message alone.
+ */
+int dpmf_i_safetensors_is_container(const uint8_t *bytes, size_t size);
+
 #endif

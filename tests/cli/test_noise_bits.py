@@ -23,13 +23,13 @@ FAMILIES = {
 # SHA-256 of 30 rows of 1000 coordinates, testing seed 5: known answers of DPMF_STREAM_VERSION 1. Families whose figures
 # take exponentials are left out: a mechanism's digest, which keys the stream, then depends on the C library.
 KNOWN = {
-    "identity": "b7ba447b7682814637b411f39041e30b8e165556296325b4a519f9c8dc3e9eb6",
-    "bsr": "47fc123feed9d133d5b50433967d068e62c4d7dfd8aec742eda3068377a6cfda",
-    "normalized": "5992476c758a9c3d0286122a6a3ee18e69db43ef57e8cca9d1affa85b6d2e5bb",
-    "bisr": "73fd4a72c36d8bce6720e34e1e25b79bcb9841c674a1a1bd3e9f92ce9a895779",
-    "tree-full": "c8b8ac451eb26fc2bbd2f35c28425ec78881f7fcd439ca45d59f78087f00d006",
-    "tree-online": "db137a867109b22f066f64e3d0c60c174fa2773ff06e29414be35e1c6f93af03",
-    "workload": "e2b419ddb1b279f14606df7f05ffac0e4375e49ac1c69ec83999f6dc63cbd1e5",
+    "identity": "d360d0eff42d9e80e497590e068ccbbedbeaad14f6d095f9db21e5065749c547",
+    "bsr": "f111cdd93abd82e3875dfab67403603bbb67255f9a74c30613e401b72a1fef68",
+    "normalized": "4d1ddf18fc6fc39114f46dc64ee61128b330d728eb46b24e6c664b9a09eec87f",
+    "bisr": "ee0780647792719fa685bfd7f5470853f2c98a4387d9e24beb03e63c7d0e62d2",
+    "tree-full": "4ed9b9902f8b1b4f6583f86b27b130a783d53487035e340c650c5c0a77bfe3e1",
+    "tree-online": "c7c23e9dd55b27f6a42323509262443751923990474aec70a31437b2ef72aec0",
+    "workload": "43a52724747f16c5da2ac7fdba27ab2567c01079b82818e543d157ccdc0ca783",
 }
 
 

@@ -9,8 +9,11 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["evaluate", "optimize", "account", "noise", "count", "inspect", "reproduce", "bench", "help"]
-LATER_VERBS = ["design", "train", "verify", "report", "audit"]
+VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "inspect", "verify", "report", "reproduce", "bench",
+         "help"]
+LATER_VERBS = ["train", "audit"]
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "unit", "adjacency",
+                  "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
                     "weights", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
@@ -19,14 +22,16 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "taper", "loss", "tolerance", "weights", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "largest", "curve",
-                   "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "unit", "adjacency",
-                   "threads", "json", "help"]
+                   "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
+                   "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "replay",
                  "dry-run", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]
-OPTIONS = {"evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
+OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS,
            "inspect": ["json", "help"],
+           "verify": ["threads", "json", "help"],
+           "report": ["unit", "dim", "memory", "max-overhead", "threads", "out", "help"],
            "bench": ["threads", "json", "help"],
            "reproduce": ["threads", "json", "markdown", "perturb", "help"], "help": ["man", "completion", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
@@ -59,7 +64,7 @@ class Verbs(Case):
     def test_only_existing_verbs_are_listed(self):
         words = set(re.findall(r"[a-z]+", self.ok("help")))
         self.assertTrue(set(VERBS) <= words)
-        self.assertFalse({"design", "train", "audit"} & words)
+        self.assertFalse(set(LATER_VERBS) & words)
 
     def test_version_and_help_stand_alone(self):
         self.refused(2, "--version", "x", says="x")

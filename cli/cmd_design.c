@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
+#include "numbers.h"
+#include "output.h"
+#include "problem.h"
+#include "progress.h"
+#include "verbs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATEMENT_MAX = 8192 };
+
+/* ---- what is asked ---- */
+
+/* K,LOW..HIGH */
+static int read_federated(const char *text, dpmf_design_options *how) {
+    char part[3][32], shown[SHOWN];
+    int64_t number[3];
+    int used = 0;
+    bool good = sscanf(text, "%31[^,],%31[^.]..%31s%n", part[0], part[1], part[2], &used) == 3 && text[used] == '\0';
+    for (int i = 0; good && i < 3; ++i)
+        good = read_count(part[i], &number[i]) && number[i] >= 1;
+    if (!good || number[1] > number[2])
+        return fail(EXIT_USAGE, "--federated %s: K,LOW..HIGH is accepted, as in 5,200..400 (LOW at most HIGH)",
+                    show(text, shown));
+    how->federated = 1;
+    how->epochs = number[0];
+    how->separation_low = number[1];
+    how->separation_high = number[2];
+    return 0;
+}
+
+static int read_sampling(const arguments *given, dpmf_design_options *how) {
+    const char *text = option_text(given, OPTION_SAMPLING);
+    char shown[SHOWN];
+    if (strcmp(text, "block-cyclic") == 0)
+        how->sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
+    else if (strcmp(text, "none") != 0)
+        return fail(EXIT_USAGE,
+                    "--sampling %s: design accepts none and block-cyclic (its probability and blocks follow from the "
+                    "epochs and the bands)",
+                    show(text, shown));
+    return 0;
+}
+
+static int check_needed(const arguments *given) {
+    static const option_id needed[] = {OPTION_STEPS, OPTION_EPSILON, OPTION_DELTA};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i)
+        if (!option_given(given, needed[i]))
+            return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
+    if (option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_FEDERATED))
+        return fail(EXIT_USAGE, "design needs one of --epochs K and --federated K,LOW..HIGH");
+    if (!(given->number[OPTION_EPSILON] > 0.0))
+        return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
+    if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
+        return fail(EXIT_USAGE, "--epochs %lld: at most the %lld steps are accepted",
+                    (long long)given->count[OPTION_EPOCHS], (long long)given->count[OPTION_STEPS]);
+    return 0;
+}
+
+static int read_options(const arguments *given, dpmf_design_options *how) {
+    *how = dpmf_design_options_defaults();
+    how->epochs = given->count[OPTION_EPOCHS];
+    how->epsilon = given->number[OPTION_EPSILON];
+    how->delta = given->number[OPTION_DELTA];
+    how->dim = given->count[OPTION_DIM];
+    how->memory = (uint64_t)given->count[OPTION_MEMORY];
+    how->max_overhead = given->number[OPTION_MAX_OVERHEAD];
+    how->families = option_text(given, OPTION_FAMILIES);
+    how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+    how->no_bench = option_given(given, OPTION_NO_BENCH);
+    if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
+    how->run = run_with((int)given->count[OPTION_THREADS]);
+    if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
+        return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    int code = read_sampling(given, how);
+    if (code == 0 && option_given(given, OPTION_FEDERATED))
+        code = read_federated(option_text(given, OPTION_FEDERATED), how);
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void json_count_known(text_buffer *t, const char *key, int64_t value) {
+    if (value > 0)
+        json_integer(t, key, value);
+    else
+        json_null(t, key);
+}
+
+static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate *c) {
+    char sampling[64] = "none";
+    if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) sampling[0] = '\0';
+    json_open(t, key, '{');
+    json_text(t, "family", c->family);
+    json_count_known(t, "bands", c->bands);
+    json_integer(t, "buffers", c->buffers);
+    json_double(t, "sigma", c->sigma);
+    json_sensitivity(t, c->sensitivity);
+    json_double(t, "rms_loss", c->rms_loss);
+    json_double(t, "max_loss", c->max_loss);
+    json_double(t, "noise_rms", c->noise_rms);
+    json_double(t, "noise_max", c->noise_max);
+    json_integer(t, "memory_bytes", (int64_t)c->memory_bytes);
+    json_known(t, "overhead", c->overhead);
+    json_known(t, "ratio", c->ratio);
+    json_bool(t, "eligible", c->eligible != 0);
+    json_text(t, "reason", c->reason);
+    json_text(t, "sampling", sampling);
+    json_bool(t, "amplified", c->sampling.kind != DPMF_SAMPLING_NONE);
+    json_bool(t, "normalized", c->normalized != 0);
+    json_text(t, "sigma_kind", dpmf_kind_name(c->sigma_kind));
+    json_known(t, "seconds_per_step", c->seconds_per_step);
+    json_close(t, '}');
+}
+
+/* The candidates proper, or the points of the searches over bands and buffers. */
+static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
+    json_open(t, key, '[');
+    for (int64_t i = 0; i < dpmf_design_count(d); ++i)
+        if ((dpmf_design_candidate(d, i)->swept != 0) == swept) json_candidate(t, NULL, dpmf_design_candidate(d, i));
+    json_close(t, ']');
+}
+
+static void print_json(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
+    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    json_begin(t);
+    json_integer(t, "steps", given->count[OPTION_STEPS]);
+    json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
+    json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
+    json_double(t, "epsilon", given->number[OPTION_EPSILON]);
+    json_double(t, "delta", given->number[OPTION_DELTA]);
+    json_candidates(t, "candidates", d, false);
+    json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_chosen(d)));
+    json_text(t, "statement", statement);
+    json_text(t, "why", dpmf_design_why(d));
+    json_open(t, "warnings", '[');
+    for (int64_t i = 0; i < dpmf_design_warnings(d); ++i)
+        json_text(t, NULL, dpmf_design_warning(d, i));
+    json_close(t, ']');
+    json_candidates(t, "sweep", d, true);
+    json_text(t, "digest", dpmf_mechanism_digest(m));
+    json_end(t);
+}
+
+/* ---- the table ---- */
+
+static void show_bytes(uint64_t bytes, char out[24]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int i = 0;
+    for (; value >= 1024.0 && i < 6; ++i)
+        value /= 1024.0;
+    snprintf(out, 24, "%.3g %s", value, units[i]);
+}
+
+static void show_time(double seconds, char out[24]) {
+    if (seconds <= 0.0)
+        snprintf(out, 24, "-");
+    else
+        snprintf(out, 24,
+                 seconds < 1e-3  ? "%.3g us"
+                 : seconds < 1.0 ? "%.3g ms"
+                                 : "%.3g s",
+                 seconds < 1e-3  ? 1e6 * seconds
+                 : seconds < 1.0 ? 1e3 * seconds
+                                 : seconds);
+}
+
+static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss) {
+    char name[40], bands[24] = "-", memory[24], seconds[24], overhead[24] = "-", ratio[24] = "-";
+    snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
+             c->sampling.kind != DPMF_SAMPLING_NONE ? " *" : "");
+    if (c->bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)c->bands);
+    show_bytes(c->memory_bytes, memory);
+    show_time(c->seconds_per_step, seconds);
+    if (c->overhead > 0.0) snprintf(overhead, sizeof overhead, "%.2f", c->overhead);
+    if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
+    text_add(t, "%s %-29s %6s %8lld %10.5g %10.5g %11s %10s %8s %10s  %s\n", chosen ? ">" : " ", name, bands,
+             (long long)c->buffers, c->sigma, max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead, ratio,
+             c->eligible ? "yes" : "no");
+}
+
+/* Breaks lines at spaces, `width` bytes at most, every one after `indent` spaces. */
+static void add_wrapped(text_buffer *t, const char *text, int indent, int width) {
+    while (*text != '\0') {
+        int line = (int)strcspn(text, "\n");
+        if (line > width - indent) {
+            line = width - indent;
+            while (line > 1 && text[line] != ' ')
+                --line;
+        }
+        text_add(t, "%*s%.*s\n", indent, "", line, text);
+        text += line;
+        text += *text == ' ' || *text == '\n';
+    }
+}
+
+enum { TEXT_WIDTH = 110 };
+
+static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
+    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
+    text_add(t, "%lld steps, %s, participation %s, epsilon = %g, delta = %g\n\n", (long long)given->count[OPTION_STEPS],
+             dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)),
+             given->number[OPTION_EPSILON], given->number[OPTION_DELTA]);
+    text_add(t, "  %-29s %6s %8s %10s %10s %11s %10s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
+             max_loss ? "max noise" : "RMS noise", "memory", "time/step", "x i.i.d.", "x optimum", "eligible");
+    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        if (c->swept) continue;
+        table_candidate(t, c, i == dpmf_design_chosen(d), max_loss);
+        amplified = amplified || c->sampling.kind != DPMF_SAMPLING_NONE;
+        refused = refused || !c->eligible;
+    }
+    if (amplified) text_add(t, "  * with privacy amplified by sampling\n");
+    if (refused) text_add(t, "\nNot eligible:\n");
+    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        char line[sizeof c->reason + 64];
+        snprintf(line, sizeof line, "%s: %s", c->family, c->reason);
+        if (!c->swept && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
+    }
+    text_add(t, "\nChosen:\n");
+    add_wrapped(t, dpmf_design_why(d), 2, TEXT_WIDTH);
+    if (dpmf_design_warnings(d) > 0) text_add(t, "\nSee to it that:\n");
+    for (int64_t i = 0; i < dpmf_design_warnings(d); ++i)
+        add_wrapped(t, dpmf_design_warning(d, i), 2, TEXT_WIDTH);
+    text_add(t, "\nPrivacy:\n");
+    add_wrapped(t, statement, 2, TEXT_WIDTH);
+}
+
+/* ---- together ---- */
+
+static int save(const dpmf_design *d, const char *path) {
+    if (path == NULL) return 0;
+    dpmf_status status = dpmf_mechanism_save(dpmf_design_mechanism(d), path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+}
+
+static int print(const arguments *given, const dpmf_design *d) {
+    text_buffer t = {0};
+    char *statement = allocate(STATEMENT_MAX, 1);
+    if (statement == NULL) return fail_memory();
+    dpmf_design_statement(d, option_text(given, OPTION_UNIT), statement, STATEMENT_MAX);
+    if (option_given(given, OPTION_JSON))
+        print_json(&t, given, d, statement);
+    else
+        print_table(&t, given, d, statement);
+    int code = text_print(&t);
+    text_free(&t);
+    free(statement);
+    return code;
+}
+
+int cmd_design(const arguments *given) {
+    dpmf_design_options how;
+    dpmf_workload *workload = NULL;
+    dpmf_design *design = NULL;
+    int code = check_needed(given);
+    if (code == 0) code = read_options(given, &how);
+    if (code == 0) code = make_workload(given, OPTION_WORKLOAD, given->count[OPTION_STEPS], &workload);
+    if (code == 0) {
+        dpmf_status status = dpmf_design_create(workload, &how, &design);
+        if (status != DPMF_OK) code = fail_status(status, NULL);
+    }
+    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+    if (code == 0) code = save(design, option_text(given, OPTION_OUT));
+    if (code == 0) code = print(given, design);
+    dpmf_design_free(design);
+    dpmf_workload_free(workload);
+    return code;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf report: one HTML page about a mechanism file. The page appears when it is complete. */
+#include "progress.h"
+#include "report.h"
+#include "rows.h"
+#include "verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int write_page(const char *path, const text_buffer *t) {
+    row_output out;
+    if (t->failed) return fail_memory();
+    progress_clear();
+    int code = rows_open(path, false, &out);
+    if (code == 0) code = rows_write(&out, t->bytes, t->length);
+    if (code == 0) code = rows_finish(&out);
+    rows_close(&out);
+    return code;
+}
+
+static int make_page(report *r, text_buffer *t) {
+    char title[300];
+    int code = report_gather(r);
+    if (code == 0) code = report_compare(r);
+    if (code != 0) return code;
+    snprintf(title, sizeof title, "%.200s: %s mechanism, dpmf report", r->name, dpmf_strategy_family(r->strategy));
+    page_begin(t, title);
+    section_head(r, t);
+    section_figures(r, t);
+    section_comparison(r, t);
+    code = section_matrices(r, t);
+    section_steps(r, t);
+    section_sweeps(r, t);
+    section_curve(r, t);
+    section_cost(r, t);
+    section_assumptions(r, t);
+    section_foot(r, t);
+    page_end(t);
+    return code;
+}
+
+int cmd_report(const arguments *given) {
+    report r = {.given = given, .run = run_with((int)given->count[OPTION_THREADS])};
+    text_buffer t = {0};
+    if (!option_given(given, OPTION_OUT)) return fail(EXIT_USAGE, "--out is needed: -o PAGE.html, the page to write");
+    const char *slash = strrchr(given->operand, '/');
+    r.name = slash != NULL ? slash + 1 : given->operand;
+    dpmf_status status = dpmf_mechanism_load(given->operand, &r.mechanism);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = make_page(&r, &t);
+    if (code == 0) code = write_page(given->text[OPTION_OUT], &t);
+    text_free(&t);
+    report_free(&r);
+    return code;
+}

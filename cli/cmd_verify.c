@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+#include <math.h>
+
+static void print_json(text_buffer *t, const dpmf_verification *v) {
+    json_begin(t);
+    json_bool(t, "ok", dpmf_verification_ok(v) != 0);
+    json_open(t, "checks", '[');
+    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+        const dpmf_check *check = dpmf_verification_check(v, i);
+        json_open(t, NULL, '{');
+        json_text(t, "name", check->name);
+        if (check->ok < 0)
+            json_null(t, "ok");
+        else
+            json_bool(t, "ok", check->ok != 0);
+        json_double(t, "claimed", check->claimed);
+        json_double(t, "found", check->found);
+        json_double(t, "tolerance", check->tolerance);
+        json_text(t, "how", check->how);
+        json_close(t, '}');
+    }
+    json_close(t, ']');
+    json_end(t);
+}
+
+static void add_number(text_buffer *t, double value) {
+    if (isnan(value))
+        text_add(t, "  %-20s", "");
+    else
+        text_add(t, "  %-20.15g", value);
+}
+
+static void print_table(text_buffer *t, const dpmf_verification *v) {
+    int64_t counts[3] = {0};
+    text_add(t, "%-8s%-26s  %-20s  %-20s  %s\n", "", "check", "claimed", "found", "how");
+    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+        const dpmf_check *check = dpmf_verification_check(v, i);
+        text_add(t, "%-8s%-26s", check->ok > 0 ? "ok" : check->ok == 0 ? "FAILED" : "-", check->name);
+        add_number(t, check->claimed);
+        add_number(t, check->found);
+        text_add(t, "  %s\n", check->how);
+        counts[check->ok + 1]++;
+    }
+    text_add(t, "%s: %lld agree, %lld do not, %lld were not checked\n", dpmf_verification_ok(v) ? "verified" : "FAILED",
+             (long long)counts[2], (long long)counts[1], (long long)counts[0]);
+}
+
+int cmd_verify(const arguments *given) {
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    dpmf_verification *verification = NULL;
+    text_buffer t = {0};
+    dpmf_status status = dpmf_verify_file(given->operand, &run, &verification);
+    progress_clear();
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (option_given(given, OPTION_JSON))
+        print_json(&t, verification);
+    else
+        print_table(&t, verification);
+    int code = text_print(&t);
+    if (code == 0 && !dpmf_verification_ok(verification)) code = EXIT_NEGATIVE;
+    text_free(&t);
+    dpmf_verification_free(verification);
+    return code;
+}

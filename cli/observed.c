@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The noise of a run is sigma x s, s the sensitivity in the file, whoever took part. With the sensitivity s' of the
+ * steps that each client really took part in, it is sigma s/s' times that one: this multiplier is accounted for.
+ */
+#include "observed.h"
+
+#include "progress.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The library counts units; people know clients and lines. */
+static int fail_observed(dpmf_status status, const char *path, const participation_log *log) {
+    int64_t later = 0;
+    if (status == DPMF_ERROR_ARGUMENT && log_find_repeat(log, &later) == 1) {
+        char name[SHOWN];
+        return fail(EXIT_USAGE, "%s, line %lld: client %s takes part twice in round %lld", path, (long long)later + 2,
+                    show(log_client(log, log->client[later]), name), (long long)log->round[later]);
+    }
+    return fail_status(status, path);
+}
+
+int observed_open(const char *path, const dpmf_mechanism *mechanism, dpmf_run run, observed_run *out) {
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(mechanism);
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    int code = log_read(path, dpmf_strategy_steps(strategy), &out->log);
+    if (code != 0) return code;
+    o.adjacency = dpmf_mechanism_adjacency(mechanism);
+    o.run = run;
+    dpmf_status status = dpmf_sensitivity_observed(strategy, out->log.count, out->log.client, out->log.round, &o,
+                                                   &out->sensitivity, &out->worst);
+    if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+    if (status != DPMF_OK) return fail_observed(status, path, &out->log);
+    out->designed = dpmf_mechanism_evaluation(mechanism).sensitivity;
+    out->asked = true;
+    return 0;
+}
+
+void observed_close(observed_run *o) {
+    log_free(&o->log);
+}
+
+dpmf_status observed_account(observed_run *o, double sigma, const dpmf_privacy *designed,
+                             const dpmf_account_options *how) {
+    o->sigma = sigma * (o->designed.value / o->sensitivity.value);
+    dpmf_status status = o->of_delta ? dpmf_account_delta(o->sigma, designed->epsilon, how, &o->privacy)
+                                     : dpmf_account_epsilon(o->sigma, designed->delta, how, &o->privacy);
+    if (o->sensitivity.kind != DPMF_EXACT) o->privacy.kind = DPMF_UPPER_BOUND;
+    return status;
+}
+
+/* Above what the file assumes, beyond rounding. */
+static bool exceeds(const observed_run *o) {
+    return o->sensitivity.value > o->designed.value * (1 + 1e-9);
+}
+
+void observed_json(text_buffer *t, const observed_run *o) {
+    json_open(t, "observed", '{');
+    json_double(t, "sensitivity", o->sensitivity.value);
+    json_text(t, "kind", dpmf_kind_name(o->sensitivity.kind));
+    json_integer(t, "clients", o->log.clients);
+    json_integer(t, "participations", o->log.count);
+    json_text(t, "worst_client", log_client(&o->log, o->worst));
+    json_double(t, "sigma", o->sigma);
+    json_double(t, "epsilon", o->privacy.epsilon);
+    json_double(t, "delta", o->privacy.delta);
+    json_text(t, "method", o->sensitivity.method);
+    json_double(t, "designed_sensitivity", o->designed.value);
+    json_bool(t, "exceeds_design", exceeds(o));
+    text_buffer statement = {0};
+    observed_statement(&statement, o);
+    if (statement.failed || statement.bytes == NULL) t->failed = true;
+    if (!t->failed) json_text(t, "statement", statement.bytes);
+    text_free(&statement);
+    json_close(t, '}');
+}
+
+/* Rows of the table, with room for the longest of these names. */
+static void row(text_buffer *t, const char *name, double value, const char *kind) {
+    text_add(t, "%-22s%-16.9g%s\n", name, value, kind);
+}
+
+void observed_table(text_buffer *t, const observed_run *o) {
+    const char *kind = dpmf_kind_name(o->privacy.kind);
+    text_add(t, "\nThe run that happened: %lld participations of %lld clients\n", (long long)o->log.count,
+             (long long)o->log.clients);
+    row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
+    row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
+    text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
+    row(t, "observed sigma", o->sigma, "the same noise over the observed sensitivity");
+    row(t, "observed epsilon", o->privacy.epsilon, o->of_delta ? "as asked" : kind);
+    row(t, "observed delta", o->privacy.delta, o->of_delta ? kind : "as asked");
+    if (exceeds(o))
+        text_add(t, "%-22s%s\n", "warning",
+                 o->sensitivity.kind == DPMF_EXACT
+                     ? "the run breaks what the design assumes: its guarantee does not hold"
+                     : "that the run keeps to what the design assumes is not proven");
+}
+
+/* Up to four digits: a guarantee is never rounded down. */
+static double four_digits(double x) {
+    if (!(x > 0) || !isfinite(x)) return x;
+    double scale = pow(10.0, 3 - floor(log10(x)));
+    return ceil(x * scale * (1 - 1e-15)) / scale;
+}
+
+void observed_statement(text_buffer *t, const observed_run *o) {
+    text_add(
+        t,
+        "The run that happened: with the %lld participations of the log as they were, the sensitivity is %.9g (%s; "
+        "client %s) instead of %.9g, and the same noise gives epsilon = %.4g at delta = %.4g%s. This figure takes "
+        "the log as given: it holds if who takes part in which round does not depend on anybody's data, and it "
+        "protects neither the log nor anything that was decided by looking at the data. A guarantee made before "
+        "the run needs a participation that is sure to hold: the one above.",
+        (long long)o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind),
+        log_client(&o->log, o->worst), o->designed.value, four_digits(o->privacy.epsilon),
+        four_digits(o->privacy.delta), o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
+    if (exceeds(o) && o->sensitivity.kind == DPMF_EXACT)
+        text_add(t, " Here the log breaks the participation that the design assumes, and its guarantee does not hold.");
+}

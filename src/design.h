@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Design: what its parts share. A problem is the question with its presets filled in; every part that knows some
+ * families offers strategies, and dpmf_i_design_add makes a candidate of each: its losses, its sigma, its memory. The
+ * choice (design_choice.c) is the same for all of them.
+ */
+#ifndef DPMF_DESIGN_H
+#define DPMF_DESIGN_H
+
+#include "base/status.h"
+
+/* A candidate as the public calls show it, and what it takes to make a mechanism of it. */
+typedef struct dpmf_i_design_entry {
+    dpmf_candidate shown;
+    dpmf_strategy *strategy;     /* owned */
+    dpmf_privacy privacy;        /* of its calibration */
+    double compared;             /* the noise that candidates are ordered by */
+    double rms_error, max_error; /* losses without the sensitivity */
+    int too_slow;                /* not measured, but a mechanism of its kind with about as many buffers or fewer is */
+    char made_by[160];
+} dpmf_i_design_entry;
+
+typedef struct dpmf_i_design_list {
+    int64_t count, capacity;
+    dpmf_i_design_entry *entry;
+} dpmf_i_design_list;
+
+typedef struct dpmf_i_design_problem {
+    const dpmf_workload *workload;
+    dpmf_design_options options; /* with the presets filled in: dim, max_overhead, tolerance */
+    int64_t steps;
+    double probability;                /* q: epochs/steps */
+    dpmf_participation *participation; /* what the guarantee assumes; federated: min-sep at separation_low */
+    dpmf_privacy unsampled;            /* the calibration that all candidates without sampling share: sigma, exact */
+    dpmf_lower_bound bound;            /* without sampling, under `participation`, with adjacency; 0: none is known */
+    dpmf_workload *plain; /* `workload` without its schedule: for families that are not optimized for one */
+    int threads;          /* of a noise stream, whose memory is asked for */
+    dpmf_i_design_list list;
+} dpmf_i_design_problem;
+
+/* One strategy that could serve. */
+typedef struct dpmf_i_design_offer {
+    const dpmf_strategy *strategy; /* shared, not taken */
+    dpmf_sampling sampling;        /* none; poisson (bands 1) or block-cyclic: amplified */
+    int swept;                     /* 1: a point of a sweep, never chosen */
+    double compared;     /* federated: by its worst ratio over the range; 0: sigma x the loss that is asked for */
+    const char *made_by; /* for the mechanism file, at most 159 bytes */
+} dpmf_i_design_offer;
+
+/*
+ * Evaluates and calibrates the offer and appends it to p->list. Its noise (sigma x the loss that is asked for) goes to
+ * *noise unless that is NULL. A strategy whose loss is beyond the range of a double is passed over: *noise is infinite.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *offer,
+                                              double *noise);
+
+/* Is this family (a name of --family) asked for, or not excluded; and is it named, so that it may take its time? */
+int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family);
+int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
+
+/* The memory of a noise stream of this strategy. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
+                                                 uint64_t *bytes);
+int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes);
+
+/* How its privacy is accounted for. */
+dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,
+                                           const dpmf_strategy *strategy);
+
+/* dpmf_optimize_options with the problem's loss, tolerance and run. */
+dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p);
+
+/* What a family's function may say and still not end the design: it does not know this workload, or diverged. */
+int dpmf_i_design_may_skip(dpmf_status status);
+
+/*
+ * design_federated.c: adds the candidates of the federated case (p->options.federated). p->participation is min-sep
+ * with options.epochs and options.separation_low; p->unsampled is filled in, and the options have been checked: 1 <= separation_low <= separation_high, (epochs - 1) separation_low < steps, sampling none.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p);
+
+/* design_families.c, design_bands.c: the candidates of all other cases. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
+
+/*
+ * The best strategy of a family for the problem's participation (`single` = 1: for single participation), offered. The
+ * workload without its schedule stands in where the family is not optimized for one. A family that does not know the
+ * workload is passed over: *noise is infinite. `noise` may be NULL.
+ */
+typedef struct dpmf_i_design_wish {
+    const char *family;
+    int64_t bands;
+    int buffers, swept;
+    int plain; /* 1: for the workload without its schedule, whatever the family can do */
+    double wanted_ratio;
+    double tolerance; /* 0: the problem's */
+} dpmf_i_design_wish;
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
+                                                   int single, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
+                                                     double *noise);
+
+/* design_bench.c: seconds that a row of noise of p->options.dim numbers takes, and over those of independent noise. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
+                                                double *seconds, double *overhead);
+
+/*
+ * design_offer.c: the proven lower bound, unless a family has found it on its way, and every candidate's ratio to it.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p);
+
+/* design_choice.c: measures entry i unless that has been done, or need not be. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
+
+/* Orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);
+
+/* design_words.c: reasons of all candidates; why this one; what to see to. */
+enum { DPMF_I_DESIGN_WHY = 2000, DPMF_I_DESIGN_WARNINGS = 8, DPMF_I_DESIGN_WARNING = 500 };
+void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen);
+void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]);
+int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
+                           char out[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING]);
+
+/* Candidates within this of the least noise are as good: the fewest buffers decide among them. */
+#define DPMF_I_DESIGN_CLOSE 1.001
+
+#endif

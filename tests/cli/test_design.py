@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""design: the published setting, the choice, what is refused, and what the saved file says."""
+import json
+import math
+import unittest
+
+from harness import Case, run
+
+# McKenna 2024: n = 16384, 8 epochs, delta = 1e-8, block-cyclic sampling. Noise RMS of amplified BandMF over powers of
+# two, and the noise of others over it; certified sigma may be 1e-3 above, and a better number of bands below.
+RUN = ["design", "--steps", "16384", "--epochs", "8", "--delta", "1e-8", "--dim", "1e6", "--memory", "4GiB",
+       "--sampling", "block-cyclic", "--no-bench"]
+PUBLISHED = {1: (34.0015, 2.0890, 1.8590, 1.9436), 2: (20.0633, 3.0896, 1.6387, 1.7133),
+             4: (12.5955, 4.1469, 1.3732, 1.4356), 8: (8.2129, 5.2100, 1.1293, 1.1807)}
+SMALL = ["design", "--steps", "256", "--epochs", "1", "--epsilon", "4", "--delta", "1e-5", "--dim", "1000"]
+
+
+class Published(Case):
+    def check(self, epsilon):
+        noise, independent, unamplified, blt = PUBLISHED[epsilon]
+        found = self.json(*RUN, "--epsilon", epsilon)
+        every = found["candidates"] + found["sweep"]
+        banded = ("banded", "banded-toeplitz")
+        best = min(c["noise_rms"] for c in every if c["amplified"] and c["family"] in banded)
+        self.assertLessEqual(best, noise * 1.001)
+        self.assertGreater(best, noise * 0.97)  # far below would be too good to be true
+        sgd = min(c["noise_rms"] for c in found["candidates"] if c["amplified"] and c["family"] == "identity")
+        plain = min(c["noise_rms"] for c in every if not c["amplified"] and c["family"] in banded)
+        buffered = [c["noise_rms"] for c in every if c["family"] == "blt" and c["buffers"] == 5]
+        self.near(sgd, independent * noise, 2e-3)
+        self.assertLessEqual(plain, unamplified * noise * 1.002)
+        self.assertGreater(plain, unamplified * noise * 0.97)
+        self.assertTrue(buffered)
+        self.near(min(buffered), blt * noise, 2e-3)
+
+    def test_epsilon_1(self):
+        self.check(1)
+
+    def test_epsilon_2(self):
+        self.check(2)
+
+    def test_epsilon_4(self):
+        self.check(4)
+
+    def test_epsilon_8(self):
+        self.check(8)
+
+
+class Choice(Case):
+    def test_one_epoch_takes_tvblt_and_says_how_far_from_the_optimum(self):
+        for steps in (256, 2048):
+            found = self.json("design", "--steps", steps, "--epochs", 1, "--epsilon", 8, "--delta", "1e-5",
+                              "--dim", "1e5", "--no-bench")
+            self.assertEqual(found["chosen"]["family"], "tvblt", steps)
+            self.assertTrue(1 <= found["chosen"]["ratio"] < 1.01)
+            self.assertIn("optimum", found["why"])
+
+    def test_noise_is_sigma_times_loss_and_the_chosen_is_the_least_eligible(self):
+        found = self.json(*SMALL, "--no-bench")
+        for c in found["candidates"] + found["sweep"]:
+            self.near(c["noise_rms"], c["sigma"] * c["rms_loss"])
+            self.near(c["noise_max"], c["sigma"] * c["max_loss"])
+        least = min(c["noise_rms"] for c in found["candidates"] if c["eligible"])
+        self.assertLessEqual(found["chosen"]["noise_rms"], least * 1.001)
+        close = [c for c in found["candidates"] if c["eligible"] and c["noise_rms"] <= least * 1.001]
+        self.assertEqual(found["chosen"]["buffers"], min(c["buffers"] for c in close))
+        self.assertIn(found["chosen"], found["candidates"])
+        self.assertEqual(sorted(c["noise_rms"] for c in found["candidates"]),
+                         [c["noise_rms"] for c in found["candidates"]])
+
+    def test_independent_noise_is_always_there(self):
+        for more in ([], ["--sampling", "block-cyclic"]):
+            found = self.json(*SMALL[:3], "--epochs", 4, *SMALL[5:], "--no-bench", *more)
+            self.assertTrue([c for c in found["candidates"] if c["family"] == "identity"
+                             and c["amplified"] == bool(more)])
+
+    def test_max_loss(self):
+        found = self.json(*SMALL, "--no-bench", "--loss", "max")
+        least = min(c["noise_max"] for c in found["candidates"] if c["eligible"])
+        self.assertLessEqual(found["chosen"]["noise_max"], least * 1.001)
+
+    def test_families_and_one_step(self):
+        found = self.json(*SMALL, "--no-bench", "--families", "blt,identity")
+        self.assertEqual({c["family"] for c in found["candidates"]}, {"blt", "identity"})
+        self.refused(2, *SMALL, "--families", "blt,nothing", says="nothing")
+        self.json("design", "--steps", 1, "--epochs", 1, "--epsilon", 1, "--delta", "1e-5", "--no-bench")
+
+    def test_overhead_is_measured(self):
+        found = self.json(*SMALL)
+        self.assertGreater(found["chosen"]["overhead"], 0)
+        self.assertLessEqual(found["chosen"]["overhead"], 4)
+
+    def test_memory(self):
+        row = 4 * 1000
+        few = self.json(*SMALL, "--no-bench", "--memory", 8 * row)
+        for c in few["candidates"]:
+            if c["memory_bytes"] > 8 * row:
+                self.assertFalse(c["eligible"])
+                self.assertIn("memory", c["reason"])
+        self.assertLessEqual(few["chosen"]["memory_bytes"], 8 * row)
+
+    def test_threads_do_not_matter(self):
+        one = self.ok(*SMALL, "--no-bench", "--threads", 1, "--json")
+        self.assertEqual(one, self.ok(*SMALL, "--no-bench", "--threads", 3, "--json"))
+
+
+class Federated(Case):
+    BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4", "--no-bench"]
+
+    def test_choice(self):
+        found = self.json(*self.BASE, "--federated", "5,200..400")
+        self.assertEqual(found["participation"], "minsep:5,200")
+        self.assertTrue({"blt", "banded-toeplitz"} <= {c["family"] for c in found["candidates"] + found["sweep"]})
+        self.assertIn("user", self.json(*self.BASE, "--federated", "5,200..400", "--unit", "user")["statement"])
+
+    def test_refused(self):
+        for text in ("5", "5,200", "5,400..200", "0,1..2", "5,200..", "a,b..c", "5,200..400x"):
+            self.refused(2, *self.BASE, "--federated", text, says="--federated")
+        self.refused(2, *self.BASE, "--federated", "5,200..400", "--epochs", 5, says="--epochs")
+
+
+class Saved(Case):
+    def test_file_carries_the_guarantee(self):
+        path = self.path("m.dpmf")
+        found = self.json(*SMALL[:3], "--epochs", 8, *SMALL[5:], "--sampling", "block-cyclic", "--no-bench", "-o", path)
+        held = self.json("inspect", path)
+        for key in ("sigma", "rms_loss", "max_loss", "sampling", "family"):
+            self.assertEqual(held[key], found["chosen"][key], key)
+        self.assertEqual((held["epsilon"], held["delta"]), (4, 1e-5))
+        self.assertEqual(held["digest"], found["digest"])
+        again = self.json("account", path)  # at the file's own delta
+        self.assertLessEqual(again["epsilon"], 4 * (1 + 1e-9))
+        self.assertGreater(again["epsilon"], 4 * 0.99)
+        self.assertEqual(again["sampling"], held["sampling"])
+        evaluated = self.json("evaluate", path)
+        self.near(evaluated["rms_loss"], held["rms_loss"], 1e-12)
+        self.assertEqual(evaluated["sensitivity"]["of"], held["sensitivity"]["of"])
+        self.ok("noise", path, "--dim", 10, "--rows", "0:2", "-o", self.path("rows"))  # "not calibrated" on stderr if not
+
+    def test_replace_one(self):
+        path = self.path("m.dpmf")
+        self.json(*SMALL, "--no-bench", "--adjacency", "replace-one", "-o", path)
+        self.near(self.json("account", path)["epsilon"], 4, 1e-9)
+
+    def test_no_half_written_file(self):
+        self.refused(1, *SMALL, "--no-bench", "-o", self.path("none/m.dpmf"), says="--out")
+        self.assertEqual(self.left_behind(), [])
+
+
+class Refused(Case):
+    def test_missing_options(self):
+        base = {"--steps": "64", "--epochs": "1", "--epsilon": "1", "--delta": "1e-5"}
+        for left_out in base:
+            given = [word for pair in base.items() if pair[0] != left_out for word in pair]
+            self.refused(2, "design", *given, says=left_out)
+
+    def test_ranges(self):
+        base = ["design", "--steps", "64", "--epsilon", "1", "--delta", "1e-5"]
+        self.refused(2, *base, "--epochs", 65, says=["--epochs", "64"])
+        self.refused(2, *base, "--epochs", 0, says="--epochs")
+        self.refused(2, *base, "--epochs", 1, "--memory", "4XiB", says="--memory")
+        self.refused(2, *base, "--epochs", 1, "--memory", 0, says="--memory")
+        self.refused(2, *base, "--epochs", 1, "--max-overhead", 0.5, says="--max-overhead")
+        self.refused(2, *base, "--epochs", 1, "--sampling", "poisson:0.1", says="--sampling")
+        self.refused(2, "design", "--steps", 64, "--epochs", 1, "--epsilon", 0, "--delta", "1e-5", says="--epsilon")
+
+    def test_memory_below_one_row_says_what_would_fit(self):
+        err = self.refused(1, *SMALL, "--no-bench", "--memory", 100, says="memory")
+        fits = [int(word) for word in err.replace(",", " ").split() if word.isdigit() and int(word) > 100]
+        self.assertTrue(fits, err)
+        self.json(*SMALL, "--no-bench", "--memory", max(fits))
+
+
+class Words(Case):
+    def test_table(self):
+        text = self.ok(*SMALL, "--no-bench")
+        for word in ("family", "buffers", "sigma", "RMS noise", "memory", "x optimum", "Chosen", "Privacy", "tvblt"):
+            self.assertIn(word, text)
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 130)
+
+    def test_warnings_of_sampling(self):
+        found = self.json(*RUN, "--epsilon", 8)
+        words = " ".join(found["warnings"]).lower()
+        for word in ("sampl", "adaptive", "shuffl"):
+            self.assertIn(word, words)
+        self.assertIn(str(round(8 * math.sqrt(16384) / 8)), found["why"])  # the rule of thumb b = eps sqrt(n)/k
+
+    def test_bytes(self):
+        self.assertEqual(json.loads(run(*SMALL, "--no-bench", "--json", "--memory", "1MiB")[1])["chosen"],
+                         json.loads(run(*SMALL, "--no-bench", "--json", "--memory", 1 << 20)[1])["chosen"])
+
+
+if __name__ == "__main__":
+    unittest.main()

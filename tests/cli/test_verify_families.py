@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: every single change of a file is found, for the families that test_verify.py has not.
+
+The law of the noise is tested under fresh keys, so that a run of `verify` on a good file fails by chance with a
+probability below 2e-10; the runs here are fewer than 2000.
+"""
+import math
+import unittest
+
+from harness import npy
+from verify_cases import Families
+
+
+class Mutations(Families):
+    def test_blt(self):
+        file = self.optimize("blt", "--buffers", 3, "--workload", "momentum:0.5")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
+
+    def test_blt_min_separation(self):
+        file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,16")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
+
+    def test_tvblt(self):
+        self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("tvblt", "--buffers", 6))), 35)
+
+    def test_dense(self):
+        self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("dense"))), 30)
+
+    def test_dense_cyclic(self):
+        file = self.optimize("dense", "--participation", "cyclic:3,16", "--workload", "decay:0.01")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
+
+    def test_low_rank(self):
+        file = self.optimize("lowrank", "--bands", 4, "--buffers", 3)
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
+
+    def test_inverse_bands(self):
+        file = self.evaluate("bisr", "--bands", 5, "--participation", "cyclic:3,16")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
+
+    def test_trees(self):
+        for family in ("tree", "tree-online", "tree-full"):
+            file = self.evaluate(family, "--participation", "cyclic:3,16")
+            self.assertGreaterEqual(self.mutate(self.calibrated(file)), 20)
+
+    def test_fourier(self):
+        self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("fft"))), 16)
+
+    def test_normalized_and_stamped(self):
+        file = self.evaluate("toeplitz", "--column-normalize", "--stamps", 3, "--participation", "minsep:3,10")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
+
+    def test_replaced_units_weights_and_rates(self):
+        weights = self.write("w.npy", npy([1e-3 + (7 * t % 5) for t in range(self.STEPS)]))
+        rates = self.write("lr.npy", npy([1 + 0.3 * math.sin(t) for t in range(self.STEPS)]))
+        file = self.evaluate("bsr", "--bands", 5, "--weights", weights, "--workload", "lr:" + rates,
+                             "--adjacency", "replace-one", "--participation", "minsep:2,20")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
