@@ -28,7 +28,8 @@ test-long:
 	@scripts/run_tests.sh $(long_presets)
 
 demo: build
-	@scripts/demo.sh build/dpmf
+	@scripts/install_dependencies.sh demo
+	@scripts/demo.sh build/dpmf build/demo
 
 bench: build
 	@cmake --build --preset release --parallel $(JOBS) --target bench

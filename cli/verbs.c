@@ -95,6 +95,25 @@ const verb_row verbs[VERB_TOTAL] = {
                 "forgotten, so that two streams never share noise.",
             .run = cmd_count,
         },
+    [VERB_TRAIN] =
+        {
+            .name = "train",
+            .usage = "train --data DIR --epsilon E --delta D [OPTION]...\n"
+                     "train FILE --data DIR [OPTION]...\n"
+                     "train --data DIR --noiseless [OPTION]...",
+            .operand = "FILE",
+            .summary = "train a small model privately, and say how good it became",
+            .description =
+                "Trains softmax regression or a network of one hidden layer: in each step the gradients of a batch are "
+                "clipped and summed, a row of correlated noise is added, and the optimizer goes on from there. The "
+                "mechanism is designed for --epsilon and --delta and two of --steps, --batch and --epochs, or comes "
+                "from a "
+                "FILE; batches are drawn as it assumes. "
+                "Data are IDX files (those of MNIST, plain or gzip) in --data, or CSV. A run with --checkpoint can be "
+                "killed at any moment and gives the same model when it is run again. Weights are private; accuracy is "
+                "that on data which the guarantee does not cover.",
+            .run = cmd_train,
+        },
     [VERB_INSPECT] =
         {
             .name = "inspect",

@@ -15,7 +15,9 @@
  *   9  noise           the rows that a run adds, from a key, in order, each once
  *  10  design          from a training run to the best mechanism at equal privacy
  *  11  verify          everything that a mechanism file claims, computed again
- *  12  arrays on disk  .npy
+ *  12  sampler         batches whose participation is the one that was assumed
+ *  13  training        clip, sum, add noise, step: two small models, in C
+ *  14  arrays on disk  .npy
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -1023,7 +1025,182 @@ DPMF_API int64_t dpmf_verification_count(const dpmf_verification *verification);
 DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *verification, int64_t i);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 12  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 12  Sampler: which units (examples, users) take part in step t
+ *
+ *     cyclic:M             a fixed order, M at a time, over and over: b = ceil(units/M) steps an epoch
+ *     shuffled:M           the same with a new secret order in every epoch
+ *     poisson:Q            every unit in every step with probability Q
+ *     block-cyclic:Q,B     units dealt to B blocks at random, once; step t takes each of block t mod B with
+ *                          probability min(1, Q B) (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20)
+ *     balls-in-bins:B      every unit in one of B bins at random, once; step t takes bin t mod B
+ *     min-sep:P,B          a unit that may take part does so with probability P, and then waits B steps
+ *     scheduled:M,K,B      M of the units that may: at most K times each, at least B steps apart (clients)
+ *
+ * The randomness comes from the key under a label of its own, and is as secret: an amplified guarantee holds only
+ * against those who do not know who took part. The batch of step t is a function of (key, t) alone.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_sampler dpmf_sampler;
+
+/* `label`: NULL, or a name of this run, as for noise. Batches are drawn for steps 0 to steps - 1. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps,
+                                                         const uint8_t key[DPMF_KEY_SIZE], const char *label,
+                                                         dpmf_sampler **out);
+DPMF_API void dpmf_sampler_free(dpmf_sampler *sampler);
+
+/* The most that a batch can hold: what `batch` must have room for. */
+DPMF_API int64_t dpmf_sampler_capacity(const dpmf_sampler *sampler);
+
+/* The expected size of a batch: what sums are divided by. The realised size would tell who took part. */
+DPMF_API double dpmf_sampler_expected(const dpmf_sampler *sampler);
+
+/* The units of the next step, rising, each once; past the last step an error. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_next(dpmf_sampler *sampler, int64_t *batch, int64_t *count);
+
+/*
+ * scheduled only: the next step when only `available` units (rising) can be reached; as many of those that may take
+ * part as there are, up to M, chosen by the secret order. The choice must not depend on the units' data.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_offer(dpmf_sampler *sampler, int64_t available, const int64_t *unit,
+                                                        int64_t *batch, int64_t *count);
+
+DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next batch */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
+
+/* What it realises: a participation ("cyclic:4,250", ...; NULL: none that is sure) and a sampling. */
+DPMF_API const char *dpmf_sampler_participation(const dpmf_sampler *sampler);
+DPMF_API dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *sampler);
+DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
+
+/*
+ * Does it realise what the mechanism's guarantee assumes? DPMF_ERROR_ARGUMENT says what is assumed and what is done.
+ * A participation that allows less is fine: single for cyclic with one epoch, cyclic for min-sep or shuffled, ...
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_check(const dpmf_sampler *sampler, const dpmf_mechanism *mechanism);
+
+/* Everything but the key, for samplers whose past matters (offers); bound to the sampler, authenticated by the key. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_encode(const dpmf_sampler *sampler, uint8_t **bytes, size_t *size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, const uint8_t *bytes, size_t size);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 13  Training
+ *
+ * Two models, softmax regression and one hidden layer (tanh), trained privately: step t sums the gradients of a batch's
+ * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and hands that to
+ * the optimizer, which is post-processing. Exact per-example norms are found without forming per-example gradients.
+ *
+ * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
+ * and on any instruction set. The noise is bound to the data and to every option, so that a run with another learning
+ * rate, say, gets other noise from the same key; what two runs release together is still the sum of both guarantees.
+ *
+ * SGD with momentum and schedule is the linear map A of the workload with the same momentum, schedule and decay (Denisov
+ * et al. 2022, Section 4): a mechanism made for that workload carries the optimizer inside, one made for prefix sums
+ * leaves it to post-processing; the trainer runs the same steps in both cases.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_dataset dpmf_dataset;
+
+/*
+ * IDX: `images` (magic 0x803, bytes, divided by 255) and `labels` (0x801), plain or gzip. The number of classes is the
+ * largest label plus one, here and in CSV.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out);
+
+/*
+ * CSV: a header line; the column `label` holds 0 to classes - 1, the column `unit` (NULL: none) a user's name, all
+ * others finite numbers. No quotes. A message names the line.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
+                                                           dpmf_dataset **out);
+
+/* Copies: count x features numbers, labels in [0, classes), NULL or the unit of each example, from 0. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes,
+                                                         const float *x, const int32_t *label, const int64_t *unit,
+                                                         dpmf_dataset **out);
+
+/* Examples [first, first + count) as a data set of its own, say to hold some out. Classes and units keep their numbers. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
+                                                        dpmf_dataset **out);
+DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_classes(const dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset); /* users; examples where there are none */
+
+typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
+
+typedef struct dpmf_trainer_options {
+    int64_t hidden;    /* 0: softmax regression; else one hidden layer of so many units */
+    double clip;       /* per unit; infinity: none, without noise only */
+    double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
+                        * largest coordinate); 0: never */
+    int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is what is clipped */
+    dpmf_optimizer optimizer;
+    double learning_rate;
+    double momentum;        /* sgd: m <- momentum m + g, as the workload has it; in [0, 1) */
+    int nesterov;           /* sgd: 1: g + momentum m is used instead of m */
+    double beta1, beta2;    /* adam */
+    double adam_epsilon;    /* adam */
+    double decay;           /* weights are multiplied by 1 - learning rate x decay before each step */
+    const double *schedule; /* NULL or `steps` factors > 0 of the learning rate, copied */
+    uint64_t seed;          /* of the initial weights; not secret */
+    int noiseless;          /* 1: no noise is added: not private, for tests and comparison */
+    /*
+     * One of several processes that train together, each with all the data: it sums every parts-th unit of a batch and
+     * adds the noise of its share of the coordinates; `reduce` adds the sums up over all parts, in place.
+     */
+    int64_t part, parts; /* parts 0 means 1 */
+    dpmf_status (*reduce)(void *context, float *sums, int64_t count);
+    void *reduce_context;
+    dpmf_run run;
+} dpmf_trainer_options;
+
+/* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
+DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);
+
+typedef struct dpmf_trainer dpmf_trainer;
+
+/*
+ * Data set, mechanism and sampler are borrowed and must outlive it. The sampler must realise what the mechanism assumes
+ * (without noise that is not asked), over the units of the data. A mechanism that has no sigma is refused.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism,
+                                                         dpmf_sampler *sampler, const uint8_t key[DPMF_KEY_SIZE],
+                                                         const dpmf_trainer_options *options, dpmf_trainer **out);
+DPMF_API void dpmf_trainer_free(dpmf_trainer *trainer);
+
+/* Number of weights of a model, which is the dim of its noise; 0 where there is no such model. */
+DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
+
+/*
+ * One step. A gradient that is not finite is an error (in all parts, if there are several), and nothing of the step is
+ * released; whatever fails, the step can be tried again.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
+DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);  /* of the next batch */
+DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer); /* of the mechanism */
+
+/*
+ * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same
+ * of the second.
+ */
+DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
+DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* part of the last batch; not private */
+DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
+
+/* Part of the examples that the model puts right, and the mean cross-entropy. Not private where the data are not public. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
+                                                           double *accuracy, double *loss);
+
+/*
+ * A checkpoint: weights, optimizer, sampler, noise and step together, written whole or not at all; as secret as the
+ * key. Loading refuses another mechanism, data, model, sampler, key or option by name. A resumed run has the same bits.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_save(dpmf_trainer *trainer, const char *path);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_load(dpmf_trainer *trainer, const char *path);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

@@ -3,6 +3,7 @@
 # Looks for what a target needs and installs what is missing; does nothing, quickly, when all is there.
 #
 #   install_dependencies.sh build    compiler, cmake, libraries
+#   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
 # DPMF_ALL=1 adds what the optional tests need: clang, and Chromium, in which the pages of `report` are looked at.
@@ -11,9 +12,9 @@ cd "$(dirname "$0")/.."
 
 level=${1:-build}
 case $level in
-build | test) ;;
+build | demo | test) ;;
 *)
-    echo "install_dependencies.sh: '$level' is not a level; build or test is" >&2
+    echo "install_dependencies.sh: '$level' is not a level; build, demo or test is" >&2
     exit 2
     ;;
 esac
@@ -43,8 +44,12 @@ find_missing() {
     need_module liblapacke-dev lapacke
     need_module libopenblas-dev openblas
     need_module libssl-dev libcrypto
+    need_module zlib1g-dev zlib
     if ! [ -e /usr/include/lbfgs.h ]; then missing+=(liblbfgs-dev); fi
     need_module libcmocka-dev cmocka
+    if [ "$level" != build ] && ! [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]; then
+        missing+=(dataset-fashion-mnist)
+    fi
     if [ "$level" = test ]; then
         need_command clang-format-14 clang-format-14
         need_command python3 python3

@@ -9,9 +9,9 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "inspect", "verify", "report", "reproduce", "bench",
+VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "train", "inspect", "verify", "report", "reproduce", "bench",
          "help"]
-LATER_VERBS = ["train", "audit"]
+LATER_VERBS = ["audit"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "unit", "adjacency",
                   "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
@@ -26,9 +26,13 @@ ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampli
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "replay",
                  "dry-run", "threads", "json", "out", "help"]
+TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "seed", "unit", "adjacency",
+                 "clip", "key-file", "testing-seed", "data", "train-csv", "test-csv", "label", "user", "hold-out",
+                 "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
+                 "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
-           "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS,
+           "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
            "report": ["unit", "dim", "memory", "max-overhead", "threads", "out", "help"],

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Valid files to start fuzzing from, made with the public calls alone: make_corpus DIRECTORY writes
- * DIRECTORY/array/NAME.npy and DIRECTORY/mechanism/NAME.safetensors, a few of each form that the readers know.
+ * DIRECTORY/array/NAME.npy, DIRECTORY/mechanism/NAME.safetensors and DIRECTORY/dataset/NAME.data, a few of each form that
+ * the readers know.
  */
 #include "dpmf.h"
 
@@ -61,6 +62,72 @@ static void make_arrays(void) {
     save_bytes("version2", 2, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }        \n", value,
                sizeof value);
     save_bytes("tight", 1, "{'shape':(2,),'fortran_order':True,\"descr\":'<f8'}\n", value, sizeof value);
+}
+
+/* --- data sets: a letter for the reader (i: images, l: labels, c: CSV), then the file --- */
+
+static void save_data(const char *name, char letter, const void *data, size_t size) {
+    FILE *file = fopen(place("dataset", name, "data"), "wb");
+    if (file == NULL || fputc(letter, file) == EOF || fwrite(data, size, 1, file) != 1 || fclose(file) != 0) {
+        fprintf(stderr, "make_corpus: cannot write %s\n", name);
+        exit(1);
+    }
+}
+
+static void make_data(void) {
+    static const unsigned char images[] = {0x00, 0x00, 0x08, 0x03, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00,
+                                           0x00, 0x02, 0x00, 0x00, 0x00, 0x03, 0x00, 0x14, 0x28, 0x3c,
+                                           0x50, 0x64, 0x78, 0x8c, 0xa0, 0xb4, 0xc8, 0xdc};
+    static const unsigned char labels[] = {0x00, 0x00, 0x08, 0x01, 0x00, 0x00, 0x00,
+                                           0x05, 0x00, 0x01, 0x02, 0x01, 0x00};
+    static const unsigned char packed[] = {/* the images in gzip */ 0x1f,
+                                           0x8b,
+                                           0x08,
+                                           0x00,
+                                           0x00,
+                                           0x00,
+                                           0x00,
+                                           0x00,
+                                           0x02,
+                                           0x03,
+                                           0x63,
+                                           0x60,
+                                           0xe0,
+                                           0x60,
+                                           0x66,
+                                           0x60,
+                                           0x60,
+                                           0x60,
+                                           0x82,
+                                           0x62,
+                                           0x66,
+                                           0x06,
+                                           0x11,
+                                           0x0d,
+                                           0x9b,
+                                           0x80,
+                                           0x94,
+                                           0x8a,
+                                           0x9e,
+                                           0x05,
+                                           0x5b,
+                                           0x4e,
+                                           0xdc,
+                                           0x01,
+                                           0x00,
+                                           0xa6,
+                                           0x13,
+                                           0xe4,
+                                           0x5d,
+                                           0x1c,
+                                           0x00,
+                                           0x00,
+                                           0x00};
+    static const char table[] = "a,label,u,b\r\n1,0,eve,-2.5\r\n3e-1,2,bob,4\n0,1,eve,.5\n7,0,al,8";
+    save_data("images", 'i', images, sizeof images);
+    save_data("labels", 'l', labels, sizeof labels);
+    save_data("packed", 'i', packed, sizeof packed);
+    save_data("table", 'c', table, sizeof table - 1);
 }
 
 /* --- mechanisms --- */
@@ -186,13 +253,13 @@ static void make_weighted(void) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const folders[] = {"", "/array", "/mechanism"};
+    static const char *const folders[] = {"", "/array", "/mechanism", "/dataset"};
     if (argc != 2) {
         fprintf(stderr, "usage: make_corpus DIRECTORY\n");
         return 2;
     }
     directory = argv[1];
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s%s", directory, folders[i]);
         if (mkdir(path, 0777) != 0 && errno != EEXIST) {
@@ -201,6 +268,7 @@ int main(int argc, char **argv) {
         }
     }
     make_arrays();
+    make_data();
     make_named();
     make_stamped();
     make_given();

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of float matrices for training, compiled once per instruction set from multiply_body.inc. Every entry is one
+ * sum in one order, without fused operations, so that results depend neither on the set nor on how a product is cut into
+ * pieces: training is repeated bit for bit by any number of threads, on any machine. A BLAS promises neither.
+ */
+#ifndef DPMF_KERNELS_MULTIPLY_H
+#define DPMF_KERNELS_MULTIPLY_H
+
+#include <stdint.h>
+
+/*
+ * c[i,j] <- ((c[i,j] + a[0,i] b[0,j]) + a[1,i] b[1,j]) + ..., i < rows, j < columns, over `terms` terms: row p of a
+ * begins at a + p * a_stride, row p of b at b[p] + b_first, row i of c at c + i * c_stride.
+ */
+typedef struct dpmf_i_product {
+    int64_t rows, columns, terms;
+    const float *a;
+    int64_t a_stride;
+    const float *const *b;
+    int64_t b_first;
+    float *c;
+    int64_t c_stride;
+} dpmf_i_product;
+
+typedef struct dpmf_i_multiply_kernels {
+    const char *name; /* as in kernels/ladder.h */
+    void (*multiply)(const dpmf_i_product *job);
+} dpmf_i_multiply_kernels;
+
+/* The set of the same name as dpmf_i_kernels_get()'s; one by name, or NULL if this machine does not have it. */
+const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_get(void);
+const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_find(const char *name);
+
+#endif

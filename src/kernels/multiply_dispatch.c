@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The set of products that goes with the one kernels/dispatch.c picked. */
+#include "kernels/ladder.h"
+#include "kernels/multiply.h"
+
+#include <string.h>
+
+extern const dpmf_i_multiply_kernels dpmf_i_multiply_kernels_ref;
+#if defined(__x86_64__)
+extern const dpmf_i_multiply_kernels dpmf_i_multiply_kernels_avx2, dpmf_i_multiply_kernels_avx512;
+#endif
+
+const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_find(const char *name) {
+    if (dpmf_i_kernels_find(name) == NULL) return NULL;
+#if defined(__x86_64__)
+    if (strcmp(name, "avx512") == 0) return &dpmf_i_multiply_kernels_avx512;
+    if (strcmp(name, "avx2") == 0) return &dpmf_i_multiply_kernels_avx2;
+#endif
+    return &dpmf_i_multiply_kernels_ref;
+}
+
+const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_get(void) {
+    return dpmf_i_multiply_kernels_find(dpmf_i_kernels_get()->name);
+}

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""train: data from IDX and CSV, private and plain runs, resuming after kill -9, and what is refused."""
+import gzip
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from harness import DPMF, Case, run
+
+KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
+        "workload", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
+        "optimizer", "learning_rate", "momentum", "resumed_at", "seconds", "seconds_noise", "private", "digest", "out",
+        "statement"]
+
+
+def table(count, seed, users=0):
+    """CSV of points in the square, their class the quadrant."""
+    numbers = random.Random(seed)
+    lines = ["x,y,label" + (",who" if users else "")]
+    for _ in range(count):
+        x, y = numbers.uniform(-1, 1), numbers.uniform(-1, 1)
+        lines.append("%.6f,%.6f,%d" % (x, y, (x > 0) + 2 * (y > 0)) + (",u%d" % numbers.randrange(users) if users else ""))
+    return "\n".join(lines) + "\n"
+
+
+def idx(dimensions, shape, payload):
+    return struct.pack(">%dI" % (1 + dimensions), 0x800 + dimensions, *shape) + bytes(payload)
+
+
+class Training(Case):
+    def setUp(self):
+        super().setUp()
+        self.csv = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv",
+                    self.write("test.csv", table(200, 2))]
+        self.plan = ["--batch", "60", "--epochs", "5"]
+        self.private = ["--epsilon", "8", "--delta", "1e-5", "--sampling", "poisson"]
+        self.seed = ["--testing-seed", "3"]
+
+    def train(self, *arguments, data=None, **options):
+        """A run that must succeed; returns its JSON. stderr may only say that it is not private."""
+        code, out, err = run("train", *(self.csv if data is None else data), *arguments, "--json", **options)
+        self.assertEqual(code, 0, (arguments, err))
+        for line in err.splitlines():
+            self.assertRegex(line, "^dpmf: not private: ")
+        answer = json.loads(out)
+        self.assertEqual(list(answer), KEYS)
+        return answer
+
+    def weights(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def refuse(self, *arguments, code=2, says=()):
+        self.refused(code, "train", *arguments, says=says)
+
+
+class Runs(Training):
+    def test_without_noise(self):
+        answer = self.train("--batch", "60", "--epochs", "20", "--noiseless", "--learning-rate", "2")
+        self.assertGreater(answer["test_accuracy"], 0.9)
+        self.assertEqual((answer["steps"], answer["batch"], answer["epochs"], answer["dim"]), (200, 60, 20, 12))
+        self.assertEqual((answer["clip"], answer["epsilon"], answer["sigma"], answer["private"]),
+                         ("inf", None, None, False))
+        self.assertEqual(answer["sampler"], "cyclic:60")
+        hidden = self.train("--batch", "60", "--epochs", "20", "--noiseless", "--learning-rate", "1", "--momentum",
+                            "0.9", "--model", "mlp:8")
+        self.assertGreater(hidden["test_accuracy"], 0.9)
+        self.assertEqual(hidden["dim"], 8 * 3 + 4 * 9)
+        self.assertEqual(hidden["workload"], "momentum:0.9")
+
+    def test_not_private_is_said(self):
+        for arguments in [["--noiseless"], [*self.private, *self.seed]]:
+            code, out, err = run("train", *self.csv, *self.plan, *arguments)
+            self.assertEqual(code, 0)
+            self.assertTrue(err.startswith("dpmf: not private: ") and err.count("\n") == 1, err)
+            self.assertRegex(out, r"accuracy +\S+ +test\n")
+        code, out, err = run("train", *self.csv, *self.plan, *self.private)
+        self.assertEqual((code, err), (0, ""))
+
+    def test_private(self):
+        answer = self.train(*self.plan, *self.private)
+        self.assertTrue(0 < answer["epsilon"] <= 8 and answer["delta"] == 1e-5 and answer["kind"] == "upper bound")
+        self.assertEqual((answer["family"], answer["sampler"], answer["private"]), ("identity", "poisson:0.1", True))
+        self.assertEqual((answer["steps"], answer["batch"], answer["clip"]), (50, 60, 1))
+        self.assertIn("one example", answer["statement"])
+        self.assertGreater(answer["seconds_noise"], 0)
+        user = [*self.private, "--unit", "user", "--user", "who", "--batch", "8", "--epochs", "5"]
+        data = ["--train-csv", self.write("u.csv", table(600, 1, 40)), "--test-csv", self.write("v.csv", table(99, 2, 9))]
+        answer = self.train(*user, data=data)
+        self.assertEqual((answer["unit"], answer["units"], answer["examples"]), ("user", 40, 600))
+        self.assertIn("one user", answer["statement"])
+
+    def test_same_weights(self):
+        """One key is one run, whatever the threads; another key or setting is another."""
+        made = {}
+        for name, arguments in [("a", []), ("b", ["--threads", "3"]), ("c", ["--learning-rate", "0.4"])]:
+            self.train(*self.plan, *self.private, *self.seed, *arguments, "--out", self.path(name))
+            made[name] = self.weights(name)
+        self.train(*self.plan, *self.private, "--testing-seed", "4", "--out", self.path("d"))
+        self.assertEqual(made["a"], made["b"])
+        self.assertEqual(made["a"][:10], b"\x93NUMPY\x01\x00v\x00")
+        self.assertEqual(len(made["a"]), 128 + 12 * 8)
+        self.assertNotIn(self.weights("d"), made.values())
+        self.assertNotEqual(made["a"], made["c"])
+
+    def test_idx(self):
+        numbers = random.Random(5)
+        images = [[numbers.randrange(256) for _ in range(6)] for _ in range(300)]
+        labels = [int(image[0] > 127) for image in images]
+        names = {}
+        for what, first, last in [("train", 0, 200), ("t10k", 200, 300)]:
+            flat = [value for image in images[first:last] for value in image]
+            names["%s-images-idx3-ubyte" % what] = idx(3, (last - first, 3, 2), flat)
+            names["%s-labels-idx1-ubyte" % what] = idx(1, (last - first,), labels[first:last])
+        answers = []
+        for packed in [False, True]:
+            directory = self.path("packed" if packed else "plain")
+            os.mkdir(directory)
+            for name, content in names.items():
+                with open(os.path.join(directory, name + (".gz" if packed else "")), "wb") as file:
+                    file.write(gzip.compress(content) if packed else content)
+            answers.append(self.train("--batch", "20", "--epochs", "30", "--noiseless", *self.seed,
+                                      "--learning-rate", "2", data=["--data", directory]))
+        self.assertGreater(answers[0]["test_accuracy"], 0.85)
+        for answer in answers:
+            del answer["seconds"]
+        self.assertEqual(*answers)
+        held = self.train("--batch", "15", "--epochs", "10", "--noiseless", "--hold-out", "50", data=["--data", directory])
+        self.assertEqual((held["evaluated_on"], held["examples"]), ("hold-out", 150))
+        os.remove(os.path.join(directory, "t10k-labels-idx1-ubyte.gz"))
+        self.refuse("--data", directory, *self.plan, "--noiseless", code=1, says="t10k-labels-idx1-ubyte")
+
+    def test_plans(self):
+        for arguments, steps, batch in [(["--steps", "20", "--batch", "60"], 20, 60),
+                                        (["--steps", "25", "--epochs", "5"], 25, 120),
+                                        (["--batch", "7", "--epochs", "2"], 172, 600 / 86),
+                                        (["--batch", "600", "--epochs", "3"], 3, 600)]:
+            with self.subTest(arguments=arguments):
+                answer = self.train("--noiseless", *arguments)
+                self.assertEqual(answer["steps"], steps)
+                self.assertAlmostEqual(answer["batch"], batch, 0)
+
+    def test_optimizers(self):
+        for arguments, workload in [(["--optimizer", "adam", "--learning-rate", "0.05"], "prefix"),
+                                    (["--schedule", "cooldown:0.5:0.1", "--momentum", "0.5"],
+                                     "momentum:0.5,cooldown:0.5:0.1"),
+                                    (["--decay", "0.02"], "decay:0.01"), (["--zero-above", "5"], "prefix")]:
+            with self.subTest(arguments=arguments):
+                answer = self.train(*self.plan, *self.private, *arguments)
+                self.assertIn(answer["workload"], [workload, workload.replace("cooldown:0.5:0.1", "lr")])
+
+
+class Designed(Training):
+    """Mechanisms that are designed for the run, and mechanism files."""
+
+    def test_design(self):
+        for family in ["identity", "toeplitz"]:
+            answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", family, *self.seed)
+            self.assertEqual((answer["family"], answer["sampler"], answer["kind"]), (family, "cyclic:60", "exact"))
+            self.near(answer["epsilon"], 8, 1e-6)
+        answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", "identity", "--sampling",
+                            "block-cyclic")
+        self.assertLessEqual(answer["epsilon"], 8)
+
+    def test_file(self):
+        self.train(*self.plan, *self.private, *self.seed, "--checkpoint", self.path("run"), "--out", self.path("a"))
+        kept = self.path("run.mechanism")
+        answer = self.train(kept, *self.seed, "--out", self.path("b"))
+        self.assertEqual(self.weights("a"), self.weights("b"))
+        self.assertEqual((answer["steps"], answer["sampler"], answer["delta"]), (50, "poisson:0.1", 1e-5))
+        self.train(kept, "--delta", "1e-6", "--steps", "50")
+        self.refuse(kept, *self.csv, "--steps", "51", says=["--steps 51", "50"])
+        self.refuse(kept, *self.csv, "--batch", "60", says="--batch")
+        for arguments in [["--epsilon", "1"], ["--family", "identity"], ["--workload", "prefix"], ["--sampling", "none"],
+                          ["--epochs", "5"]]:
+            self.refuse(kept, *self.csv, *arguments, says=[arguments[0], "FILE"])
+        bare = self.path("bare")
+        self.ok("evaluate", "--steps", "50", "--family", "identity", "--participation", "cyclic:5,10", "-o", bare)
+        self.refuse(bare, *self.csv, says="no sigma")
+        self.assertEqual(self.train(bare, "--noiseless")["sampler"], "cyclic:60")
+        self.refuse(self.write("junk", "junk"), *self.csv, code=1)
+
+
+class Resume(Training):
+    def setUp(self):
+        super().setUp()
+        self.long = ["--batch", "60", "--epochs", "60", "--momentum", "0.9", "--model", "mlp:5", *self.private]
+        self.key = ["--key-file", self.path("key")]
+
+    def kill(self, arguments, checkpoints, number):
+        """Starts the run and kills it when its checkpoint has been replaced so many times; True if it was alive."""
+        path = self.path("run")
+        process = subprocess.Popen([DPMF, "train", *self.csv, *arguments, "--json"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        last, seen = None, 0
+        while process.poll() is None and seen < checkpoints:
+            try:
+                found = os.stat(path).st_ino
+            except FileNotFoundError:
+                found = None
+            if found != last:
+                last, seen = found, seen + 1
+            time.sleep(0.0005)
+        process.send_signal(number)
+        return process.wait()
+
+    def test_kill(self):
+        """kill -9 at random moments: the run ends with the bits of one that was never disturbed."""
+        moments = random.Random(9)
+        self.train(*self.long, *self.key, "--out", self.path("whole"))
+        state = ["--checkpoint", self.path("run"), "--every", "10"]
+        kills = 0
+        for _ in range(60):  # a run that was through before the signal came is begun anew
+            if kills == 8:
+                break
+            if self.kill([*self.long, *self.key, *state], moments.randrange(1, 6), signal.SIGKILL) == -signal.SIGKILL:
+                kills += 1
+            else:
+                os.remove(self.path("run"))
+            time.sleep(moments.uniform(0, 0.003))
+        self.assertEqual(kills, 8)
+        self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
+        self.assertEqual(self.weights("whole"), self.weights("resumed"))
+        again = self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
+        self.assertEqual(again["resumed_at"], 600)
+        self.assertEqual(self.weights("whole"), self.weights("resumed"))
+
+    def test_interrupt(self):
+        self.train(*self.long, *self.key, "--out", self.path("whole"))
+        state = ["--checkpoint", self.path("run"), "--every", "10"]
+        self.assertIn(self.kill([*self.long, *self.key, *state], 2, signal.SIGINT), [130, 0])
+        self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
+        self.assertEqual(self.weights("whole"), self.weights("resumed"))
+
+    def test_another_run(self):
+        state = ["--checkpoint", self.path("run")]
+        given = [*self.plan, *self.private, *state]
+        self.train(*given, *self.key)
+        before = self.weights("run")
+        for arguments, says in [(["--clip", "2"], "clip is 1 in it and 2 here"),
+                                (["--learning-rate", "0.25"], "learning rate is 0.5 in it and 0.25 here"),
+                                (["--model", "mlp:3"], "model is softmax in it and mlp:3 here"),
+                                (["--seed", "7"], "seed is 0 in it and 7 here"),
+                                (["--optimizer", "adam"], "optimizer is sgd in it and adam here")]:
+            self.refuse(*self.csv, *given, *self.key, *arguments, says=["another run", says])
+        self.refuse(*self.csv, *given, "--key-file", self.path("other"), says="its key is another")
+        self.refuse(*self.csv[:1], self.path("test.csv"), *self.csv[2:], *self.plan, *state, "--testing-seed", "1",
+                    *self.private, says="")
+        self.refuse(*self.csv, "--batch", "60", "--epochs", "6", *self.private, *state, *self.key, says="--steps")
+        self.refuse(*self.csv, *self.plan, "--epsilon", "4", *self.private[2:], *state, *self.key, says="--epsilon")
+        self.refuse(*self.csv, *given, *self.key, "--momentum", "0.5", says="--workload")
+        self.refuse(*self.csv, *given, *self.key, "--adjacency", "replace-one", says="--adjacency")
+        self.refuse(*self.csv, "--steps", "50", "--epochs", "10", *self.private, *state, *self.key, says="--batch")
+        self.refuse(*self.csv, *self.plan, *self.private[:4], *state, *self.key, says="--sampling")
+        self.assertEqual(self.weights("run"), before)
+        self.write("run", before[:-1] + bytes([before[-1] ^ 1]))
+        self.refuse(*self.csv, *given, *self.key, code=1, says="changed")
+
+
+class Usage(Training):
+    def test_usage(self):
+        good = [*self.plan, *self.private]
+        for arguments, says in [
+                (self.plan, "--epsilon"),
+                ([*self.plan, "--epsilon", "1"], "--delta"),
+                ([*self.plan, "--epsilon", "0", "--delta", "1e-5"], "--epsilon"),
+                (["--batch", "60", *self.private], "two of"),
+                ([*good, "--steps", "50"], "two of"),
+                (["--batch", "601", "--epochs", "2", *self.private], ["--batch 601", "600 training examples"]),
+                (["--steps", "2", "--epochs", "3", *self.private], "--epochs 3"),
+                (["--steps", "15", "--batch", "60", "--noiseless"], ["--steps 15", "10 steps"]),
+                (["--steps", "571", "--epochs", "1", "--noiseless"], "--batch"),
+                (["--steps", "15", "--batch", "60", *self.private], "1.5 epochs"),
+                ([*good, "--sampling", "poisson:0.1"], "twice"),
+                ([*self.plan, *self.private[:4], "--sampling", "poisson:0.1"], "block-cyclic"),
+                ([*good, "--model", "mlp:0"], "--model mlp:0"),
+                ([*good, "--model", "cnn"], "--model cnn"),
+                ([*good, "--unit", "user"], "--user"),
+                ([*good, "--unit", "house"], "--unit house"),
+                ([*good, "--optimizer", "lion"], "sgd, adam"),
+                ([*good, "--optimizer", "adam", "--momentum", "0.5"], "--momentum"),
+                ([*good, "--momentum", "1"], "--momentum 1"),
+                ([*good, "--learning-rate", "0"], "--learning-rate 0"),
+                ([*good, "--schedule", "momentum:0.5"], "--schedule"),
+                ([*good, "--schedule", "cooldown:2:0"], "--schedule"),
+                ([*good, "--clip", "0"], "--clip 0"),
+                ([*good, "--noiseless"], "--noiseless"),
+                ([*good, "--hold-out", "10"], "--hold-out"),
+                ([*good, "--every", "5"], "--checkpoint"),
+                ([*good, "--checkpoint", self.path("x")], "--key-file"),
+                ([*good, "--key-file", "k", "--testing-seed", "1"], "only one"),
+                ([*good, "--data", "x"], "--train-csv"),
+                ([*good, "--family", "toeplitz"], "identity")]:
+            with self.subTest(arguments=arguments):
+                self.refuse(*self.csv, *arguments, says=says)
+        self.refuse(*self.plan, "--noiseless", says="--data")
+        self.refuse("--data", self.directory.name, *self.plan, "--noiseless", code=1, says="train-images-idx3-ubyte")
+        self.refuse("--data", "x", "--test-csv", "y", *self.plan, "--noiseless", says="--train-csv")
+        self.refuse(*self.csv[:2], *self.plan, "--noiseless", says="--hold-out")
+        self.refuse(*self.csv[:2], *self.plan, "--noiseless", "--hold-out", "600", says="--hold-out 600")
+        self.assertEqual(self.left_behind(), ["test.csv", "train.csv"])
+
+    def test_bad_data(self):
+        for text, says in [("x,y,label\n1,nan,0\n", "line 2: 'nan'"), ("x,y,label\n1,2,-1\n", "line 2: '-1'"),
+                           ("x,y,label\n1,2,0\n1,2\n", "line 3"), ("x,y\n1,2\n", "no column 'label'")]:
+            self.refuse("--train-csv", self.write("bad.csv", text), *self.csv[2:], *self.plan, "--noiseless", code=1,
+                        says=says)
+        small = self.write("small.csv", "x,y,label\n1,2,0\n2,1,3\n")
+        self.refuse("--train-csv", small, *self.csv[2:], *self.plan, "--noiseless", says="--batch 60")
+        few = self.write("few.csv", "x,y,label\n1,2,0\n")
+        self.refuse("--train-csv", few, *self.csv[2:], "--steps", "3", "--batch", "1", "--noiseless", code=1,
+                    says="4 classes")
+        self.refuse(*self.csv[:2], "--test-csv", self.write("other.csv", "x,label\n1,0\n"), *self.plan, "--noiseless",
+                    code=1, says="1 features")
+        turned = self.write("turned.csv", "y,x,label\n1,2,0\n")
+        self.refuse(*self.csv[:2], "--test-csv", turned, *self.plan, "--noiseless", code=1, says="another order")
+
+    def test_divergence(self):
+        """Weights that grow beyond float end the run with the step, and no file."""
+        self.refuse(*self.csv, "--batch", "60", "--epochs", "50", "--noiseless", "--learning-rate", "1e11", "--decay",
+                    "0", "--momentum", "0.99", "--model", "mlp:4", "--schedule", "lr:" + self.growing(), "--out",
+                    self.path("w"), code=1, says=["step ", "not finite"])
+        self.assertNotIn("w", self.left_behind())
+
+    def growing(self):
+        values = [10.0 ** min(29, t) for t in range(500)]
+        header = "{'descr': '<f8', 'fortran_order': False, 'shape': (500,), }"
+        header += " " * (-(len(header) + 11) % 64) + "\n"
+        return self.write("lr.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                          struct.pack("<500d", *values))
+
+
+if __name__ == "__main__":
+    unittest.main()
