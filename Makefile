@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front for cmake and ctest. Everything made goes to build/; DPMF_ALL=1 adds the optional test builds.
+# A thin front for cmake and ctest. Everything made goes to build/; DPMF_ALL=1 adds the optional test builds and parts.
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
@@ -9,10 +9,11 @@ presets := release asan
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
 presets += clang tsan
+parts += scripts/test_python.sh
 long_presets += libfuzzer-long
 endif
 
-.PHONY: build test test-long demo bench install format clean
+.PHONY: build test test-python test-long demo bench install format clean
 
 build:
 	@scripts/install_dependencies.sh build
@@ -21,7 +22,11 @@ build:
 
 test:
 	@scripts/install_dependencies.sh test
-	@scripts/run_tests.sh $(presets)
+	@status=0; scripts/run_tests.sh $(presets) || status=1; \
+	for part in $(parts); do echo "== $$part"; $$part || status=1; done; exit $$status
+
+test-python:
+	@scripts/test_python.sh
 
 test-long:
 	@scripts/install_dependencies.sh test

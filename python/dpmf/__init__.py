@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Correlated-noise mechanisms for differential privacy.
+
+    mechanism = dpmf.design(steps=1000, epochs=4, epsilon=8, delta=1e-5, workload="momentum:0.9")
+    noise = mechanism.noise([w.shape for w in weights], clip_norm=1.0, key="run.key")
+    noise.add_(gradient_sums)                 # at every step, to the sums of the clipped gradients
+
+Beside it there are `dpmf.torch`, `dpmf.opacus` and `dpmf.interchange`.
+"""
+from ._abi import DPMF_VERSION as __version__
+from .counter import Counter
+from .design import Candidate, Design, design
+from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
+                     OutOfMemoryError, StateError, UnsupportedError)
+from .keys import create_key, testing_key
+from .make import evaluate, load, optimize, save
+from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
+from .noise import NoiseStream
+from .privacy import Privacy, account, calibrate
+from .problem import Participation, Strategy, Workload
+from .sampler import Sampler
+
+__all__ = [
+    "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
+    "FileError", "FormatError", "LowerBound", "Mechanism", "NoiseStream", "NumericalError", "OutOfMemoryError",
+    "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
+    "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "load", "optimize", "save",
+    "testing_key",
+]

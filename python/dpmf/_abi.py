@@ -1,0 +1,650 @@
+# SPDX-License-Identifier: Apache-2.0
+# Written by python/tools/generate_abi.py from include/dpmf.h: change the header and run it again.
+"""The C interface as ctypes sees it: constants, enums, structures and prototypes, under their C names."""
+import enum
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t,
+                    c_uint8, c_uint32, c_uint64, c_void_p)
+
+DPMF_VERSION_MAJOR = 0
+DPMF_VERSION_MINOR = 1
+DPMF_VERSION_PATCH = 0
+DPMF_VERSION = "0.1.0"
+DPMF_BLT_BUFFERS_MAX = 16
+DPMF_LOWRANK_MAX = 64
+DPMF_TRIANGULAR_STEPS_MAX = 16384
+DPMF_DENSE_STEPS_MAX = 8192
+DPMF_PARAMETERS_MAX = 100000
+DPMF_STREAM_VERSION = 1
+DPMF_KEY_SIZE = 32
+DPMF_VERIFY_WHOLE_STEPS = 2000
+
+
+class dpmf_status(enum.IntEnum):
+    DPMF_OK = 0
+    DPMF_ERROR_ARGUMENT = 1
+    DPMF_ERROR_MEMORY = 2
+    DPMF_ERROR_IO = 3
+    DPMF_ERROR_FORMAT = 4
+    DPMF_ERROR_NUMERICAL = 5
+    DPMF_ERROR_UNSUPPORTED = 6
+    DPMF_ERROR_CANCELLED = 7
+
+
+class dpmf_participation_kind(enum.IntEnum):
+    DPMF_PARTICIPATION_SINGLE = 0
+    DPMF_PARTICIPATION_CYCLIC = 1
+    DPMF_PARTICIPATION_MIN_SEPARATION = 2
+    DPMF_PARTICIPATION_SHUFFLED = 3
+    DPMF_PARTICIPATION_FULL = 4
+
+
+class dpmf_decoder(enum.IntEnum):
+    DPMF_DECODER_DEFAULT = 0
+    DPMF_DECODER_RESTART = 1
+    DPMF_DECODER_OPTIMAL = 2
+
+
+class dpmf_kind(enum.IntEnum):
+    DPMF_EXACT = 0
+    DPMF_UPPER_BOUND = 1
+    DPMF_LOWER_BOUND = 2
+    DPMF_ESTIMATE = 3
+
+
+class dpmf_adjacency(enum.IntEnum):
+    DPMF_ADJACENCY_ZERO_OUT = 0
+    DPMF_ADJACENCY_ADD_REMOVE = 1
+    DPMF_ADJACENCY_REPLACE_ONE = 2
+
+
+class dpmf_sensitivity_of(enum.IntEnum):
+    DPMF_SENSITIVITY_PARTICIPATION = 0
+    DPMF_SENSITIVITY_COLUMN = 1
+
+
+class dpmf_sensitivity_bound(enum.IntEnum):
+    DPMF_BOUND_AUTO = 0
+    DPMF_BOUND_SPECTRAL = 1
+    DPMF_BOUND_ABSOLUTE = 2
+    DPMF_BOUND_SIGNS = 3
+
+
+class dpmf_lower_bound_mode(enum.IntEnum):
+    DPMF_LOWER_BOUND_AUTO = 0
+    DPMF_LOWER_BOUND_NONE = 1
+    DPMF_LOWER_BOUND_FORCE = 2
+
+
+class dpmf_loss(enum.IntEnum):
+    DPMF_LOSS_RMS = 0
+    DPMF_LOSS_MAX = 1
+
+
+class dpmf_outcome(enum.IntEnum):
+    DPMF_CONVERGED = 0
+    DPMF_ITERATION_LIMIT = 1
+
+
+class dpmf_constraint(enum.IntEnum):
+    DPMF_CONSTRAINT_ZERO = 0
+    DPMF_CONSTRAINT_NON_NEGATIVE = 1
+    DPMF_CONSTRAINT_CORNERS = 2
+
+
+class dpmf_normalize(enum.IntEnum):
+    DPMF_NORMALIZE_NONE = 0
+    DPMF_NORMALIZE_AFTER = 1
+    DPMF_NORMALIZE_WITHIN = 2
+
+
+class dpmf_sampling_kind(enum.IntEnum):
+    DPMF_SAMPLING_NONE = 0
+    DPMF_SAMPLING_POISSON = 1
+    DPMF_SAMPLING_BLOCK_CYCLIC = 2
+    DPMF_SAMPLING_BALLS_IN_BINS = 3
+    DPMF_SAMPLING_MIN_SEPARATION = 4
+
+
+class dpmf_engine(enum.IntEnum):
+    DPMF_ENGINE_AUTO = 0
+    DPMF_ENGINE_CONTOUR = 1
+    DPMF_ENGINE_CONNECT_THE_DOTS = 2
+    DPMF_ENGINE_RDP = 3
+    DPMF_ENGINE_MONTE_CARLO = 4
+
+
+class dpmf_precision(enum.IntEnum):
+    DPMF_FLOAT32 = 0
+    DPMF_FLOAT64 = 1
+
+
+class dpmf_optimizer(enum.IntEnum):
+    DPMF_OPTIMIZER_SGD = 0
+    DPMF_OPTIMIZER_ADAM = 1
+
+
+class dpmf_workload(Structure):
+    pass
+
+
+class dpmf_participation(Structure):
+    pass
+
+
+class dpmf_strategy(Structure):
+    pass
+
+
+class dpmf_mechanism(Structure):
+    pass
+
+
+class dpmf_noise(Structure):
+    pass
+
+
+class dpmf_design(Structure):
+    pass
+
+
+class dpmf_verification(Structure):
+    pass
+
+
+class dpmf_sampler(Structure):
+    pass
+
+
+class dpmf_dataset(Structure):
+    pass
+
+
+class dpmf_trainer(Structure):
+    pass
+
+
+class dpmf_allocator(Structure):
+    _fields_ = [
+        ("allocate", CFUNCTYPE(c_void_p, c_void_p, c_size_t)),
+        ("release", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("context", c_void_p),
+    ]
+
+
+class dpmf_run(Structure):
+    _fields_ = [
+        ("threads", c_int),
+        ("progress", CFUNCTYPE(c_int, c_void_p, c_char_p, c_double)),
+        ("context", c_void_p),
+    ]
+
+
+class dpmf_operator(Structure):
+    _fields_ = [
+        ("context", c_void_p),
+        ("buffers", c_int64),
+        ("step", CFUNCTYPE(None, c_void_p, c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double))),
+        ("release", CFUNCTYPE(None, c_void_p)),
+    ]
+
+
+class dpmf_workload_options(Structure):
+    _fields_ = [
+        ("momentum", c_double),
+        ("nesterov", c_int),
+        ("decay", c_double),
+        ("learning_rate", POINTER(c_double)),
+    ]
+
+
+class dpmf_strategy_options(Structure):
+    _fields_ = [
+        ("bands", c_int64),
+        ("nu", c_double),
+        ("stamps", c_int64),
+        ("decoder", c_int),
+        ("column_normalize", c_int),
+    ]
+
+
+class dpmf_sensitivity(Structure):
+    _fields_ = [
+        ("value", c_double),
+        ("kind", c_int),
+        ("of", c_int),
+        ("method", c_char_p),
+    ]
+
+
+class dpmf_evaluate_options(Structure):
+    _fields_ = [
+        ("adjacency", c_int),
+        ("sensitivity", c_int),
+        ("lower_bound", c_int),
+        ("weights", POINTER(c_double)),
+        ("of", c_int),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_lower_bound(Structure):
+    _fields_ = [
+        ("rms_loss", c_double),
+        ("max_loss", c_double),
+        ("scope", c_char_p),
+    ]
+
+
+class dpmf_evaluation(Structure):
+    _fields_ = [
+        ("sensitivity", dpmf_sensitivity),
+        ("rms_loss", c_double),
+        ("max_loss", c_double),
+        ("total_squared_loss", c_double),
+        ("lower_bound", dpmf_lower_bound),
+    ]
+
+
+class dpmf_optimize_options(Structure):
+    _fields_ = [
+        ("loss", c_int),
+        ("bands", c_int64),
+        ("buffers", c_int),
+        ("wanted_ratio", c_double),
+        ("normalize", c_int),
+        ("constraint", c_int),
+        ("sweep", c_int),
+        ("taper", c_int64),
+        ("settled_after", c_int64),
+        ("tolerance", c_double),
+        ("weights", POINTER(c_double)),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_optimization(Structure):
+    _fields_ = [
+        ("outcome", c_int),
+        ("iterations", c_int),
+        ("nodes", c_int),
+        ("optimum_lower", c_double),
+        ("optimum_upper", c_double),
+        ("scope", c_char_p),
+        ("stationarity", c_double),
+    ]
+
+
+class dpmf_parametric(Structure):
+    _fields_ = [
+        ("context", c_void_p),
+        ("parameters", c_int64),
+        ("make", CFUNCTYPE(c_int, c_void_p, POINTER(c_double), POINTER(POINTER(dpmf_strategy)))),
+        ("gradient", CFUNCTYPE(c_int, c_void_p, POINTER(c_double), POINTER(c_double))),
+    ]
+
+
+class dpmf_sampling(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("probability", c_double),
+        ("count", c_int64),
+    ]
+
+
+class dpmf_amplification(Structure):
+    _fields_ = [
+        ("compositions", c_int64),
+        ("probability", c_double),
+        ("sensitivity", dpmf_sensitivity),
+    ]
+
+
+class dpmf_account_options(Structure):
+    _fields_ = [
+        ("sampling", dpmf_sampling),
+        ("compositions", c_int64),
+        ("strategy", POINTER(dpmf_strategy)),
+        ("adjacency", c_int),
+        ("sigma_unit", c_double),
+        ("engine", c_int),
+        ("slack", c_double),
+        ("confidence", c_double),
+        ("unconditional", c_int),
+        ("warm", c_int),
+        ("samples", c_int64),
+        ("seed", c_uint64),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_privacy(Structure):
+    _fields_ = [
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("sigma", c_double),
+        ("mu", c_double),
+        ("rho", c_double),
+        ("total_mu", c_double),
+        ("total_rho", c_double),
+        ("kind", c_int),
+        ("confidence", c_double),
+        ("compositions", c_int64),
+        ("probability", c_double),
+        ("method", c_char_p),
+        ("slack_met", c_int),
+        ("without_sampling", c_double),
+    ]
+
+
+class dpmf_mechanism_options(Structure):
+    _fields_ = [
+        ("evaluate", dpmf_evaluate_options),
+        ("sigma", c_double),
+        ("sampling", dpmf_sampling),
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("made_by", c_char_p),
+    ]
+
+
+class dpmf_noise_options(Structure):
+    _fields_ = [
+        ("precision", c_int),
+        ("offset", c_int64),
+        ("count", c_int64),
+        ("lookahead", c_int64),
+        ("prefetch", c_int),
+        ("label", c_char_p),
+        ("state", c_char_p),
+        ("replay", c_int),
+        ("scratch", c_char_p),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_segment(Structure):
+    _fields_ = [
+        ("memory", c_void_p),
+        ("count", c_int64),
+    ]
+
+
+class dpmf_design_options(Structure):
+    _fields_ = [
+        ("epochs", c_int64),
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("dim", c_int64),
+        ("memory", c_uint64),
+        ("max_overhead", c_double),
+        ("sampling", c_int),
+        ("families", c_char_p),
+        ("loss", c_int),
+        ("adjacency", c_int),
+        ("precision", c_int),
+        ("federated", c_int),
+        ("separation_low", c_int64),
+        ("separation_high", c_int64),
+        ("no_bench", c_int),
+        ("tolerance", c_double),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_candidate(Structure):
+    _fields_ = [
+        ("family", c_char_p),
+        ("sampling", dpmf_sampling),
+        ("bands", c_int64),
+        ("buffers", c_int64),
+        ("normalized", c_int),
+        ("swept", c_int),
+        ("sigma", c_double),
+        ("sigma_kind", c_int),
+        ("sensitivity", dpmf_sensitivity),
+        ("rms_loss", c_double),
+        ("max_loss", c_double),
+        ("noise_rms", c_double),
+        ("noise_max", c_double),
+        ("memory_bytes", c_uint64),
+        ("seconds_per_step", c_double),
+        ("overhead", c_double),
+        ("ratio", c_double),
+        ("eligible", c_int),
+        ("reason", c_char * 256),
+    ]
+
+
+class dpmf_check(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("ok", c_int),
+        ("claimed", c_double),
+        ("found", c_double),
+        ("tolerance", c_double),
+        ("how", c_char * 200),
+    ]
+
+
+class dpmf_trainer_options(Structure):
+    _fields_ = [
+        ("hidden", c_int64),
+        ("clip", c_double),
+        ("zero_above", c_double),
+        ("by_unit", c_int),
+        ("optimizer", c_int),
+        ("learning_rate", c_double),
+        ("momentum", c_double),
+        ("nesterov", c_int),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("adam_epsilon", c_double),
+        ("decay", c_double),
+        ("schedule", POINTER(c_double)),
+        ("seed", c_uint64),
+        ("noiseless", c_int),
+        ("part", c_int64),
+        ("parts", c_int64),
+        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64)),
+        ("reduce_context", c_void_p),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_array(Structure):
+    _fields_ = [
+        ("dimensions", c_int),
+        ("shape", c_int64 * 2),
+        ("values", POINTER(c_double)),
+    ]
+
+
+# name: (type of the answer, types of the arguments); dpmf_status says that the answer must be checked
+FUNCTIONS = {
+    "dpmf_version": (c_char_p, []),
+    "dpmf_status_name": (c_char_p, [c_int]),
+    "dpmf_last_error": (c_char_p, []),
+    "dpmf_memory_set_allocator": (None, [POINTER(dpmf_allocator)]),
+    "dpmf_memory_set_limit": (None, [c_uint64]),
+    "dpmf_memory_in_use": (c_uint64, []),
+    "dpmf_run_defaults": (dpmf_run, []),
+    "dpmf_workload_options_defaults": (dpmf_workload_options, []),
+    "dpmf_workload_create": (dpmf_status, [c_int64, POINTER(dpmf_workload_options), POINTER(POINTER(dpmf_workload))]),
+    "dpmf_workload_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_workload))]),
+    "dpmf_workload_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_workload))]),
+    "dpmf_workload_create_operator": (dpmf_status, [c_int64, POINTER(dpmf_operator), POINTER(POINTER(dpmf_workload))]),
+    "dpmf_workload_free": (None, [POINTER(dpmf_workload)]),
+    "dpmf_workload_steps": (c_int64, [POINTER(dpmf_workload)]),
+    "dpmf_workload_text": (c_char_p, [POINTER(dpmf_workload)]),
+    "dpmf_workload_apply": (dpmf_status, [POINTER(dpmf_workload), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_workload_solve": (dpmf_status, [POINTER(dpmf_workload), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_workload_is_toeplitz": (c_int, [POINTER(dpmf_workload)]),
+    "dpmf_workload_inverse_bands": (None, [POINTER(dpmf_workload), POINTER(c_int), POINTER(c_int)]),
+    "dpmf_workload_inverse_row": (dpmf_status, [POINTER(dpmf_workload), c_int64, POINTER(c_double), POINTER(c_double)]),
+    "dpmf_participation_create": (dpmf_status, [c_int, c_int64, c_int64, c_int64, POINTER(POINTER(dpmf_participation))]),
+    "dpmf_participation_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_participation))]),
+    "dpmf_participation_free": (None, [POINTER(dpmf_participation)]),
+    "dpmf_participation_get_kind": (c_int, [POINTER(dpmf_participation)]),
+    "dpmf_participation_steps": (c_int64, [POINTER(dpmf_participation)]),
+    "dpmf_participation_count": (c_int64, [POINTER(dpmf_participation)]),
+    "dpmf_participation_separation": (c_int64, [POINTER(dpmf_participation)]),
+    "dpmf_participation_text": (c_char_p, [POINTER(dpmf_participation)]),
+    "dpmf_strategy_options_defaults": (dpmf_strategy_options, []),
+    "dpmf_strategy_create": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_strategy_options), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_banded_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_inverse_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_blt": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_blt_gaps": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_blt_parameters": (c_int, [POINTER(dpmf_strategy), POINTER(POINTER(c_double)), POINTER(POINTER(c_double))]),
+    "dpmf_strategy_create_banded": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_lowrank": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_operator": (dpmf_status, [c_int64, POINTER(dpmf_operator), c_int, POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_normalized": (dpmf_status, [POINTER(dpmf_strategy), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_stamped": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_triangular": (dpmf_status, [POINTER(dpmf_strategy), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_free": (None, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_steps": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_family": (c_char_p, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_is_normalized": (c_int, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_stamps": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_bands": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_buffers": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_rows": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_streams": (c_int, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_apply": (dpmf_status, [POINTER(dpmf_strategy), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_strategy_solve": (dpmf_status, [POINTER(dpmf_strategy), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_strategy_column": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_double)]),
+    "dpmf_strategy_column_norms": (dpmf_status, [POINTER(dpmf_strategy), POINTER(c_double)]),
+    "dpmf_strategy_seeds": (c_int64, [POINTER(dpmf_strategy), c_int64]),
+    "dpmf_strategy_step": (dpmf_status, [POINTER(dpmf_strategy), c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_kind_name": (c_char_p, [c_int]),
+    "dpmf_adjacency_name": (c_char_p, [c_int]),
+    "dpmf_adjacency_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
+    "dpmf_sensitivity_bound_name": (c_char_p, [c_int]),
+    "dpmf_sensitivity_bound_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
+    "dpmf_evaluate_options_defaults": (dpmf_evaluate_options, []),
+    "dpmf_sensitivity_compute": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_participation), POINTER(dpmf_evaluate_options), POINTER(dpmf_sensitivity)]),
+    "dpmf_error_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), POINTER(dpmf_run), POINTER(c_double)]),
+    "dpmf_lower_bound_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_evaluate_options), POINTER(dpmf_lower_bound)]),
+    "dpmf_evaluate": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_evaluate_options), POINTER(dpmf_evaluation), POINTER(c_double)]),
+    "dpmf_outcome_name": (c_char_p, [c_int]),
+    "dpmf_optimize_options_defaults": (dpmf_optimize_options, []),
+    "dpmf_optimize": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
+    "dpmf_optimize_parametric": (dpmf_status, [POINTER(dpmf_parametric), POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(c_double), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
+    "dpmf_sampling_parse": (dpmf_status, [c_char_p, POINTER(dpmf_sampling)]),
+    "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
+    "dpmf_engine_name": (c_char_p, [c_int]),
+    "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
+    "dpmf_amplify": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_sampling), c_double, POINTER(dpmf_amplification)]),
+    "dpmf_account_options_defaults": (dpmf_account_options, []),
+    "dpmf_account_epsilon": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
+    "dpmf_account_delta": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
+    "dpmf_calibrate_sigma": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
+    "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
+    "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
+    "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),
+    "dpmf_privacy_statement": (c_size_t, [POINTER(dpmf_privacy), POINTER(dpmf_account_options), c_char_p, c_char_p, c_size_t]),
+    "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
+    "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
+    "dpmf_mechanism_free": (None, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_workload": (POINTER(dpmf_workload), [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_participation": (POINTER(dpmf_participation), [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_strategy": (POINTER(dpmf_strategy), [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_weights": (POINTER(c_double), [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_evaluation": (dpmf_evaluation, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_adjacency": (c_int, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_sensitivity_bound": (c_int, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_sigma": (c_double, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_sampling": (dpmf_sampling, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_epsilon": (c_double, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_delta": (c_double, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_made_by": (c_char_p, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
+    "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
+    "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
+    "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
+    "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
+    "dpmf_key_create": (dpmf_status, [POINTER(c_uint8)]),
+    "dpmf_key_testing": (dpmf_status, [c_uint64, POINTER(c_uint8)]),
+    "dpmf_key_load": (dpmf_status, [c_char_p, c_int, POINTER(c_uint8)]),
+    "dpmf_key_wipe": (None, [POINTER(c_uint8)]),
+    "dpmf_noise_options_defaults": (dpmf_noise_options, []),
+    "dpmf_noise_create": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, POINTER(c_uint8), POINTER(dpmf_noise_options), POINTER(POINTER(dpmf_noise))]),
+    "dpmf_noise_free": (None, [POINTER(dpmf_noise)]),
+    "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
+    "dpmf_noise_next": (dpmf_status, [POINTER(dpmf_noise), c_void_p]),
+    "dpmf_noise_add": (dpmf_status, [POINTER(dpmf_noise), c_double, c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_seek": (dpmf_status, [POINTER(dpmf_noise), c_int64]),
+    "dpmf_noise_step": (c_int64, [POINTER(dpmf_noise)]),
+    "dpmf_noise_in_doubt": (c_int, [POINTER(dpmf_noise)]),
+    "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
+    "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
+    "dpmf_noise_calibrated": (c_int, [POINTER(dpmf_noise)]),
+    "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
+    "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
+    "dpmf_design_options_defaults": (dpmf_design_options, []),
+    "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
+    "dpmf_design_free": (None, [POINTER(dpmf_design)]),
+    "dpmf_design_count": (c_int64, [POINTER(dpmf_design)]),
+    "dpmf_design_candidate": (POINTER(dpmf_candidate), [POINTER(dpmf_design), c_int64]),
+    "dpmf_design_chosen": (c_int64, [POINTER(dpmf_design)]),
+    "dpmf_design_mechanism": (POINTER(dpmf_mechanism), [POINTER(dpmf_design)]),
+    "dpmf_design_privacy": (dpmf_privacy, [POINTER(dpmf_design)]),
+    "dpmf_design_statement": (c_size_t, [POINTER(dpmf_design), c_char_p, c_char_p, c_size_t]),
+    "dpmf_design_why": (c_char_p, [POINTER(dpmf_design)]),
+    "dpmf_design_warnings": (c_int64, [POINTER(dpmf_design)]),
+    "dpmf_design_warning": (c_char_p, [POINTER(dpmf_design), c_int64]),
+    "dpmf_sensitivity_observed": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(dpmf_evaluate_options), POINTER(dpmf_sensitivity), POINTER(c_int64)]),
+    "dpmf_verify": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
+    "dpmf_verify_bytes": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
+    "dpmf_verify_file": (dpmf_status, [c_char_p, POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
+    "dpmf_verification_free": (None, [POINTER(dpmf_verification)]),
+    "dpmf_verification_ok": (c_int, [POINTER(dpmf_verification)]),
+    "dpmf_verification_count": (c_int64, [POINTER(dpmf_verification)]),
+    "dpmf_verification_check": (POINTER(dpmf_check), [POINTER(dpmf_verification), c_int64]),
+    "dpmf_sampler_create": (dpmf_status, [c_char_p, c_int64, c_int64, POINTER(c_uint8), c_char_p, POINTER(POINTER(dpmf_sampler))]),
+    "dpmf_sampler_free": (None, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_capacity": (c_int64, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_expected": (c_double, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_next": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_int64), POINTER(c_int64)]),
+    "dpmf_sampler_offer": (dpmf_status, [POINTER(dpmf_sampler), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)]),
+    "dpmf_sampler_step": (c_int64, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_seek": (dpmf_status, [POINTER(dpmf_sampler), c_int64]),
+    "dpmf_sampler_participation": (c_char_p, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_sampling": (dpmf_sampling, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_text": (c_char_p, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_check": (dpmf_status, [POINTER(dpmf_sampler), POINTER(dpmf_mechanism)]),
+    "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
+    "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),
+    "dpmf_dataset_load_idx": (dpmf_status, [c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_load_csv": (dpmf_status, [c_char_p, c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_create": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_float), POINTER(c_int32), POINTER(c_int64), POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_slice": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_free": (None, [POINTER(dpmf_dataset)]),
+    "dpmf_dataset_count": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_dataset_classes": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_dataset_units": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_trainer_options_defaults": (dpmf_trainer_options, []),
+    "dpmf_trainer_create": (dpmf_status, [POINTER(dpmf_dataset), POINTER(dpmf_mechanism), POINTER(dpmf_sampler), POINTER(c_uint8), POINTER(dpmf_trainer_options), POINTER(POINTER(dpmf_trainer))]),
+    "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_dim": (c_int64, [POINTER(dpmf_dataset), c_int64]),
+    "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_weights": (POINTER(c_float), [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_clipped": (c_double, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_noise_seconds": (c_double, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_evaluate": (dpmf_status, [POINTER(dpmf_trainer), POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
+    "dpmf_trainer_save": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
+    "dpmf_trainer_load": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
+    "dpmf_array_load": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
+    "dpmf_array_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_array)]),
+    "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
+    "dpmf_array_free": (None, [POINTER(dpmf_array)]),
+}

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mechanisms, their figures and what may be asked about them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+import numpy as np
+
+from . import errors
+from ._library import abi, c, choice, doubles, handle, path_bytes, run_options, struct_of, text
+from ._object import Object
+from .privacy import Privacy, account, sampling_text
+from .problem import Participation, Strategy, Workload
+
+if TYPE_CHECKING:
+    from .design import Design
+    from .noise import NoiseStream
+
+__all__ = [
+    "Mechanism",
+    "Sensitivity",
+    "LowerBound",
+    "Certificate",
+    "Check",
+    "Verification",
+]
+
+Progress = Optional[Callable[[str, float], Any]]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far one unit can move C g in l2 norm."""
+
+    value: float
+    kind: str
+    of: str
+    method: str
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """Losses that no mechanism can beat; None where none is known."""
+
+    rms_loss: Optional[float]
+    max_loss: Optional[float]
+    scope: Optional[str]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How an optimization ended, and what encloses the optimum."""
+
+    outcome: str
+    iterations: int
+    nodes: int
+    optimum_lower: Optional[float]
+    optimum_upper: Optional[float]
+    scope: Optional[str]
+    stationarity: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure of a mechanism, computed again. `ok` is None where it was not checked, and `how` says why."""
+
+    name: str
+    ok: Optional[bool]
+    claimed: float
+    found: float
+    tolerance: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `Mechanism.verify` found."""
+
+    ok: bool
+    checks: "tuple[Check, ...]"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+class Mechanism(Object):
+    """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
+
+    `certificate` says how the search of `optimize` ended, `design` is the report of `design`; None for others.
+
+    >>> from dpmf import evaluate
+    >>> m = evaluate("toeplitz", 100, epsilon=1.0, delta=1e-6)
+    >>> m
+    Mechanism('toeplitz', steps=100, workload='prefix', participation='single', sigma=4.224679, epsilon=1, delta=1e-06)
+    >>> m.sensitivity.kind, round(m.ratio, 4)
+    ('exact', 1.0605)
+    """
+
+    _free = "dpmf_mechanism_free"
+
+    def __init__(
+        self, made: Any, owner: Any = None, certificate: Optional[Certificate] = None, design: "Optional[Design]" = None
+    ):
+        super().__init__(made, owner)
+        self.certificate = certificate
+        self.design = design
+
+    # ---- what it is ----
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy._of(c.dpmf_mechanism_strategy(self._handle), self)
+
+    @property
+    def steps(self) -> int:
+        return self.strategy.steps
+
+    @property
+    def family(self) -> str:
+        return self.strategy.family
+
+    @property
+    def bands(self) -> int:
+        return self.strategy.bands
+
+    @property
+    def buffers(self) -> int:
+        return self.strategy.buffers
+
+    @property
+    def workload(self) -> Workload:
+        return _borrow(Workload, c.dpmf_mechanism_workload(self._handle), self)
+
+    @property
+    def participation(self) -> Participation:
+        return _borrow(Participation, c.dpmf_mechanism_participation(self._handle), self)
+
+    @property
+    def weights(self) -> Optional[np.ndarray]:
+        pointer = c.dpmf_mechanism_weights(self._handle)
+        return np.array(pointer[: self.steps]) if pointer else None
+
+    @property
+    def adjacency(self) -> str:
+        return text(c.dpmf_adjacency_name(c.dpmf_mechanism_adjacency(self._handle)))
+
+    @property
+    def sampling(self) -> str:
+        """How batches must be drawn for the guarantee to hold; "none": as the participation says."""
+        return sampling_text(c.dpmf_mechanism_sampling(self._handle))
+
+    @property
+    def made_by(self) -> Optional[str]:
+        return text(c.dpmf_mechanism_made_by(self._handle))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every figure and coefficient."""
+        return text(c.dpmf_mechanism_digest(self._handle))
+
+    # ---- its figures ----
+
+    @property
+    def _evaluation(self) -> Any:
+        return c.dpmf_mechanism_evaluation(self._handle)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        return sensitivity_of(self._evaluation.sensitivity)
+
+    @property
+    def rms_loss(self) -> float:
+        return self._evaluation.rms_loss
+
+    @property
+    def max_loss(self) -> float:
+        return self._evaluation.max_loss
+
+    @property
+    def total_squared_loss(self) -> float:
+        return self._evaluation.total_squared_loss
+
+    @property
+    def lower_bound(self) -> LowerBound:
+        bound = self._evaluation.lower_bound
+        return LowerBound(bound.rms_loss or None, bound.max_loss or None, text(bound.scope))
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """RMS loss over the proven lower bound; None where none is known."""
+        bound = self.lower_bound.rms_loss
+        return None if bound is None else self.rms_loss / bound
+
+    @property
+    def sigma(self) -> Optional[float]:
+        """The noise multiplier; None: not calibrated."""
+        return c.dpmf_mechanism_sigma(self._handle) or None
+
+    @property
+    def epsilon(self) -> Optional[float]:
+        """The guarantee that sigma was calibrated for; None: none is claimed."""
+        return c.dpmf_mechanism_epsilon(self._handle) or None
+
+    @property
+    def delta(self) -> Optional[float]:
+        return c.dpmf_mechanism_delta(self._handle) or None
+
+    @property
+    def per_step_error(self) -> np.ndarray:
+        """The standard deviation of every step's answer for clip norm 1: sigma x sensitivity x |B[t,:]| (sigma 1 if none)."""
+        out = np.empty(self.steps)
+        with run_options() as run:
+            c.dpmf_error_compute(
+                c.dpmf_mechanism_workload(self._handle),
+                c.dpmf_mechanism_strategy(self._handle),
+                ctypes.byref(run),
+                doubles(out),
+            )
+        return out * self.sensitivity.value * (self.sigma or 1.0)
+
+    def privacy(self, delta: Optional[float] = None, **options: Any) -> Privacy:
+        """The guarantee of the whole run, computed again; delta is the mechanism's own unless given."""
+        if delta is None:
+            delta = self.delta
+        if delta is None:
+            raise errors.ArgumentError("delta: the mechanism claims no guarantee to take it from")
+        return account(of=self, delta=delta, **options)
+
+    def verify(self, threads: int = 0, progress: Progress = None) -> Verification:
+        """Everything that it claims, computed again by another route where there is one."""
+        with run_options(threads, progress) as run:
+            found = handle("dpmf_verify", "dpmf_verification_free", self._handle, ctypes.byref(run))
+        try:
+            rows = [c.dpmf_verification_check(found, i).contents for i in range(c.dpmf_verification_count(found))]
+            checks = tuple(
+                Check(text(r.name), None if r.ok < 0 else bool(r.ok), r.claimed, r.found, r.tolerance, text(r.how))
+                for r in rows
+            )
+            return Verification(bool(c.dpmf_verification_ok(found)), checks)
+        finally:
+            c.dpmf_verification_free(found)
+
+    def observed_sensitivity(
+        self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike"
+    ) -> "tuple[Sensitivity, int]":
+        """(sensitivity of the run that happened, the unit that has it), from a log of who (unit) took part when (step).
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("identity", 10, participation="cyclic:2,5")
+        >>> found, unit = m.observed_sensitivity(units=[7, 8, 7], steps=[0, 1, 5])
+        >>> found.value <= m.sensitivity.value, unit
+        (True, 7)
+        """
+        pairs = [np.ascontiguousarray(values, np.int64).reshape(-1) for values in (units, steps)]
+        if len(pairs[0]) != len(pairs[1]):
+            raise errors.ArgumentError("%d units and %d steps: pairs are accepted" % (len(pairs[0]), len(pairs[1])))
+        found, worst = abi.dpmf_sensitivity(), ctypes.c_int64()
+        unit, step = (values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in pairs)
+        with run_options() as run:
+            options = struct_of("dpmf_evaluate_options_defaults", run=run)
+            options.adjacency = c.dpmf_mechanism_adjacency(self._handle)
+            strategy = c.dpmf_mechanism_strategy(self._handle)
+            c.dpmf_sensitivity_observed(
+                strategy, len(pairs[0]), unit, step, ctypes.byref(options), ctypes.byref(found), ctypes.byref(worst)
+            )
+        return sensitivity_of(found), worst.value
+
+    # ---- files ----
+
+    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
+        """Writes the mechanism file, whole or not at all."""
+        c.dpmf_mechanism_save(self._handle, path_bytes(path))
+
+    def to_bytes(self) -> bytes:
+        """The mechanism file as bytes.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("bsr", 64, bands=4)
+        >>> Mechanism.from_bytes(m.to_bytes()).digest == m.digest
+        True
+        """
+        out, size = ctypes.POINTER(ctypes.c_uint8)(), ctypes.c_size_t()
+        c.dpmf_mechanism_encode(self._handle, ctypes.byref(out), ctypes.byref(size))
+        try:
+            return ctypes.string_at(out, size.value)
+        finally:
+            c.dpmf_bytes_free(out)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Mechanism":
+        memory = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+        return cls(handle("dpmf_mechanism_decode", cls._free, memory, len(data)))
+
+    def __reduce__(self) -> Any:
+        return Mechanism.from_bytes, (self.to_bytes(),)
+
+    # ---- noise ----
+
+    def noise(self, shapes: Any, clip_norm: float, key: Any = None, **options: Any) -> "NoiseStream":
+        """The stream of rows that a run adds; see NoiseStream for the options."""
+        from .noise import NoiseStream
+
+        return NoiseStream(self, shapes, clip_norm, key, **options)
+
+    def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
+        """(bytes that a stream of `dim` numbers takes, those of its buffers among them).
+
+        >>> from dpmf import evaluate
+        >>> evaluate("bsr", 64, bands=4).noise_memory(1000)[1] >= 3 * 1000 * 4
+        True
+        """
+        options = c.dpmf_noise_options_defaults()
+        options.precision = choice(abi.dpmf_precision, dtype, "dtype")
+        total, buffers = ctypes.c_uint64(), ctypes.c_uint64()
+        c.dpmf_noise_memory(self._handle, dim, ctypes.byref(options), ctypes.byref(total), ctypes.byref(buffers))
+        return total.value, buffers.value
+
+    # ---- pictures ----
+
+    def plot_error(self, axes: Any = None, **style: Any) -> Any:
+        """Standard deviation of every step's answer, with matplotlib; gives the axes."""
+        axes = _axes(axes)
+        axes.plot(np.arange(self.steps), self.per_step_error, **{"label": self.family, **style})
+        axes.set(xlabel="step", ylabel="standard deviation (clip norm 1)")
+        return axes
+
+    def plot_coefficients(self, axes: Any = None, **style: Any) -> Any:
+        """First column of C, with matplotlib; gives the axes."""
+        axes = _axes(axes)
+        axes.plot(self.strategy.column(0)[: self.steps], **{"label": self.family, **style})
+        axes.set(xlabel="step", ylabel="first column of C")
+        return axes
+
+    def __repr__(self) -> str:
+        sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
+        claim = (
+            ""
+            if self.epsilon is None or self.delta is None
+            else ", epsilon=%.7g, delta=%.7g" % (self.epsilon, self.delta)
+        )
+        sampling = "" if self.sampling == "none" else ", sampling=%r" % self.sampling
+        return "Mechanism(%r, steps=%d, workload=%r, participation=%r%s%s%s)" % (
+            self.family,
+            self.steps,
+            self.workload.text,
+            self.participation.text,
+            sampling,
+            sigma,
+            claim,
+        )
+
+
+def sensitivity_of(struct: Any) -> Sensitivity:
+    of = abi.dpmf_sensitivity_of(struct.of).name.rsplit("_", 1)[1].lower()
+    return Sensitivity(struct.value, text(c.dpmf_kind_name(struct.kind)), of, text(struct.method))
+
+
+def _borrow(kind: Any, pointer: Any, owner: Any) -> Any:
+    made = kind.__new__(kind)
+    Object.__init__(made, pointer, owner)
+    return made
+
+
+def _axes(axes: Any) -> Any:
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise errors.UnsupportedError("matplotlib is not installed: pip install matplotlib, or hand in axes") from None
+    return pyplot.figure().add_subplot()

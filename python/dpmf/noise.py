@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of noise that a run adds: from a key, in order, each once."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+
+import numpy as np
+
+from . import errors
+from ._library import abi, c, path_bytes
+from ._object import Object
+from .keys import KeyBuffer, KeyLike
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+
+__all__ = ["NoiseStream"]
+
+DTYPES: Dict[str, Tuple[Any, Any]] = {
+    "float32": (np.dtype(np.float32), abi.dpmf_precision.DPMF_FLOAT32),
+    "float64": (np.dtype(np.float64), abi.dpmf_precision.DPMF_FLOAT64),
+}
+STATE_FORMAT = 1
+
+
+# ---- memory of the caller ----
+
+
+def is_tensor(array: Any) -> bool:
+    """A torch tensor, told without importing torch."""
+    return type(array).__module__.partition(".")[0] == "torch" or hasattr(array, "data_ptr")
+
+
+def count_of(shape: Any) -> int:
+    """Numbers in a shape, an array or a tensor; an int is a shape of one dimension."""
+    if hasattr(shape, "shape"):
+        shape = tuple(shape.shape)
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    sizes = tuple(int(n) for n in shape)
+    if any(n < 0 for n in sizes):
+        raise errors.ArgumentError("a shape of %s: sizes of 0 or more are accepted" % (sizes,))
+    return math.prod(sizes)
+
+
+def segment_of(array: Any, dtype: str, name: str) -> Tuple[int, int]:
+    """(address, numbers) of an array that can be written in place, in the order in which its elements are counted."""
+    if isinstance(array, np.ndarray):
+        if not array.flags.writeable:
+            raise errors.ArgumentError("%s is read-only" % name)
+        kind = array.dtype.name if array.dtype.isnative else str(array.dtype)
+        contiguous, address, size = array.flags.c_contiguous, array.ctypes.data, array.size
+    elif is_tensor(array):
+        if array.device.type != "cpu":
+            raise errors.ArgumentError(
+                "%s is on %s: CPU memory is accepted (dpmf.torch has a device path)" % (name, array.device)
+            )
+        if str(array.layout) != "torch.strided":
+            raise errors.ArgumentError("%s is %s: dense tensors are accepted" % (name, array.layout))
+        if array.is_neg() or array.is_conj():
+            raise errors.ArgumentError("%s is a view that negates its memory: resolve_neg() gives a plain one" % name)
+        kind, contiguous = str(array.dtype).replace("torch.", ""), array.is_contiguous()
+        address, size = array.data_ptr(), array.numel()
+    else:
+        raise errors.ArgumentError(
+            "%s is a %s: NumPy arrays and torch tensors are accepted" % (name, type(array).__name__)
+        )
+    if kind != dtype:
+        raise errors.ArgumentError("%s is %s: the stream has %s" % (name, kind, dtype))
+    if not contiguous:
+        raise errors.ArgumentError("%s is not contiguous in C order: its memory has gaps or another order" % name)
+    return address, size
+
+
+class NoiseStream(Object):
+    """Rows of noise, row t for the sum of the clipped gradients of step t: clip x sigma x sensitivity x row t of W Z.
+
+    mechanism   what the rows come from
+    shapes      the numbers of a row: an int, or a sequence of shapes, arrays or tensors (a model's parameters)
+    clip_norm   the l2 norm to which each unit's gradient is clipped
+    key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as
+                long as the stream, so that the run cannot be resumed
+    dtype       "float32" or "float64": two different streams
+    offset, count   a shard: the coordinates [offset, offset + count) of the row; its arrays then hold `count` numbers
+    state       None, or the path of a state file that remembers durably which rows were handed out
+    replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs
+    label       a name of this run: runs of other names get other noise from the same key
+    prefetch    a thread makes the next row while the caller works
+    lookahead, scratch, threads    as in the library: they change time and memory, never a bit
+
+    >>> from dpmf import evaluate, testing_key
+    >>> stream = NoiseStream(evaluate("toeplitz", 10, sigma=1.0), [(2, 3), 4], clip_norm=1.0, key=testing_key(1))
+    >>> weights, bias = np.zeros((2, 3), np.float32), np.zeros(4, np.float32)
+    >>> stream.add_([weights, bias])
+    >>> stream.step, stream.count
+    (1, 10)
+    >>> stream.add_([weights.T, bias])
+    Traceback (most recent call last):
+        ...
+    dpmf.errors.ArgumentError: array 0 is not contiguous in C order: its memory has gaps or another order
+    """
+
+    _free = "dpmf_noise_free"
+
+    def __init__(
+        self,
+        mechanism: "Mechanism",
+        shapes: Any,
+        clip_norm: float,
+        key: KeyLike = None,
+        *,
+        dtype: str = "float32",
+        offset: int = 0,
+        count: Optional[int] = None,
+        state: "Union[str, os.PathLike[str], None]" = None,
+        replay: bool = False,
+        label: Optional[str] = None,
+        prefetch: bool = False,
+        lookahead: int = 0,
+        scratch: "Union[str, os.PathLike[str], None]" = None,
+        threads: int = 0,
+    ):
+        self._pointer = None
+        dtype = str(dtype).replace("torch.", "") if not isinstance(dtype, type) else np.dtype(dtype).name
+        if dtype not in DTYPES:
+            raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
+        if count is not None and count < 1:
+            raise errors.ArgumentError("count = %d, accepted: 1 or more, or None for all from the offset on" % count)
+        whole = isinstance(shapes, (int, np.integer))
+        sizes = None if whole else [count_of(shape) for shape in shapes]
+        dim = int(shapes) if sizes is None else sum(sizes)
+        options = c.dpmf_noise_options_defaults()
+        options.precision = DTYPES[dtype][1]
+        options.offset, options.count = offset, count or 0
+        options.lookahead, options.prefetch, options.replay = lookahead, int(prefetch), int(replay)
+        options.label = None if label is None else label.encode()
+        options.state, options.scratch = path_bytes(state), path_bytes(scratch)
+        options.run.threads = threads
+        out = ctypes.POINTER(abi.dpmf_noise)()
+        with KeyBuffer(key) as memory:
+            commitment = memory.commitment()
+            c.dpmf_noise_create(
+                mechanism._handle, dim, clip_norm, memory.memory, ctypes.byref(options), ctypes.byref(out)
+            )
+        super().__init__(out)
+        self._mechanism, self._label = mechanism, label
+        self._sizes = sizes if offset == 0 and count in (None, dim) else None
+        self._dtype, self._dim, self._offset = dtype, dim, offset
+        self._clip, self._ephemeral, self._commitment = float(clip_norm), key is None, commitment
+        self._cached: Tuple[Any, Any] = (None, None)
+        self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's stream is for one thread
+
+    # ---- where it is ----
+
+    @property
+    def mechanism(self) -> "Mechanism":
+        return self._mechanism
+
+    @property
+    def step(self) -> int:
+        """The number of the next row."""
+        return c.dpmf_noise_step(self._handle)
+
+    @property
+    def in_doubt(self) -> bool:
+        """The row before it may not have arrived: seek says whether it did."""
+        return bool(c.dpmf_noise_in_doubt(self._handle))
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a whole row."""
+        return self._dim
+
+    @property
+    def offset(self) -> int:
+        return self._offset
+
+    @property
+    def count(self) -> int:
+        """Numbers of this stream's part of a row."""
+        return c.dpmf_noise_count(self._handle)
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
+
+    @property
+    def clip_norm(self) -> float:
+        return self._clip
+
+    @property
+    def scale(self) -> float:
+        """clip x sigma x sensitivity."""
+        return c.dpmf_noise_scale(self._handle)
+
+    @property
+    def calibrated(self) -> bool:
+        """False: the mechanism has no sigma, and 1 is taken."""
+        return bool(c.dpmf_noise_calibrated(self._handle))
+
+    # ---- rows ----
+
+    def add_(self, arrays: Any, factor: float = 1.0) -> None:
+        """Adds factor x the next row to the arrays, in place and in order, in one call without a copy."""
+        with self._lock:
+            segments = self._segments(arrays)
+            c.dpmf_noise_add(self._handle, factor, len(segments), segments)
+
+    def fill_(self, arrays: Any) -> None:
+        """The next row in place of what the arrays hold. A row that is refused leaves them as they are."""
+        with self._lock:
+            segments = self._segments(arrays)
+            if len(segments) == 1:
+                c.dpmf_noise_next(self._handle, segments[0].memory)
+                return
+            row = self._row()
+        at = row.ctypes.data
+        for segment in segments:
+            ctypes.memmove(segment.memory, at, segment.count * row.itemsize)
+            at += segment.count * row.itemsize
+
+    def next(self) -> np.ndarray:
+        """The next row as a new array."""
+        with self._lock:
+            return self._row()
+
+    def _row(self) -> np.ndarray:
+        row = np.empty(self.count, DTYPES[self._dtype][0])
+        c.dpmf_noise_next(self._handle, row.ctypes.data)
+        return row
+
+    def seek(self, step: int) -> None:
+        """Goes to any row; with a state file under its rules."""
+        with self._lock:
+            c.dpmf_noise_seek(self._handle, step)
+
+    def _segments(self, arrays: Any) -> Any:
+        """The arrays as the library takes them. Zero-sized parameters have no segment."""
+        self._handle  # closed streams are refused before anything else
+        if isinstance(arrays, np.ndarray) or is_tensor(arrays):
+            arrays = [arrays]
+        found = [segment_of(array, self._dtype, "array %d" % i) for i, array in enumerate(arrays)]
+        if self._sizes is not None:
+            if len(found) != len(self._sizes):
+                raise errors.ArgumentError("%d arrays, accepted: %d" % (len(found), len(self._sizes)))
+            for i, ((_, size), wanted) in enumerate(zip(found, self._sizes)):
+                if size != wanted:
+                    raise errors.ArgumentError("array %d has %d numbers, accepted: %d" % (i, size, wanted))
+        if self._cached[0] == found:
+            return self._cached[1]
+        total = sum(size for _, size in found)
+        if total != self.count:
+            raise errors.ArgumentError("the arrays have %d numbers, accepted: %d" % (total, self.count))
+        used = [(address, size) for address, size in found if size > 0]
+        width = DTYPES[self._dtype][0].itemsize
+        ordered = sorted(used)
+        for (first, size), (second, _) in zip(ordered, ordered[1:]):
+            if first + size * width > second:
+                raise errors.ArgumentError("two of the arrays share memory: each number gets its noise once")
+        segments = (abi.dpmf_segment * len(used))(*[abi.dpmf_segment(address, size) for address, size in used])
+        self._cached = (found, segments)
+        return segments
+
+    # ---- state ----
+
+    def state_dict(self, buffers: bool = False) -> Dict[str, Any]:
+        """Where the stream is and what it is bound to: numbers and strings, no secret.
+
+        The key is not in it and has to be given again. Resuming makes the rows before the step again; with `buffers` the
+        library's checkpoint is put in, which saves that time and makes the dictionary as secret as the key, and large.
+        """
+        if self._ephemeral:
+            raise errors.StateError(
+                "this stream's key was made for it alone and is nowhere else, so that a saved state could "
+                "never be resumed: give key= the path of a key file"
+            )
+        if self.in_doubt:
+            raise errors.StateError("row %d is in doubt: seek first" % (self.step - 1))
+        state = {**self._identity(), "step": self.step}
+        if buffers:
+            with tempfile.TemporaryDirectory(prefix="dpmf-") as folder:
+                path = os.path.join(folder, "checkpoint")
+                self.save(path)
+                with open(path, "rb") as file:
+                    state["buffers"] = file.read()
+        return state
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes to where a state says. One of another mechanism, clip norm, sigma, key, ... is refused by name."""
+        if not isinstance(state, dict) or "step" not in state:
+            raise errors.StateError("there is no noise state here")
+        for name, own in self._identity().items():
+            if name not in state:
+                raise errors.StateError("the noise state has no %s" % name)
+            if state[name] != own:
+                if name == "key":
+                    raise errors.StateError("the noise state belongs to another key")
+                raise errors.StateError("the noise state has %s = %s, and this stream %s" % (name, state[name], own))
+        buffers = state.get("buffers")
+        if buffers is None:
+            self.seek(int(state["step"]))
+            return
+        data = (
+            bytes(buffers)
+            if isinstance(buffers, (bytes, bytearray, memoryview))
+            else np.asarray(buffers, np.uint8).tobytes()
+        )
+        with tempfile.TemporaryDirectory(prefix="dpmf-") as folder:
+            path = os.path.join(folder, "checkpoint")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            self.load(path)
+        if self.step != state["step"]:
+            raise errors.StateError(
+                "the noise state says step %d, and its buffers step %d" % (state["step"], self.step)
+            )
+
+    def _identity(self) -> Dict[str, Any]:
+        return {
+            "format": STATE_FORMAT,
+            "stream_version": abi.DPMF_STREAM_VERSION,
+            "clip_norm": self._clip,
+            "sigma": self._mechanism.sigma or 0.0,
+            "steps": self._mechanism.steps,
+            "mechanism": self._mechanism.digest,
+            "dim": self._dim,
+            "offset": self._offset,
+            "count": self.count,
+            "dtype": self._dtype,
+            "label": self._label or "",
+            "key": self._commitment,
+        }
+
+    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
+        """The library's own checkpoint, buffers and all: C and the command line can go on from it. As secret as the key."""
+        with self._lock:
+            c.dpmf_noise_save(self._handle, path_bytes(path))
+
+    def load(self, path: "Union[str, os.PathLike[str]]") -> None:
+        """Goes on from the library's own checkpoint."""
+        with self._lock:
+            c.dpmf_noise_load(self._handle, path_bytes(path))
+
+    def close(self) -> None:
+        """Wipes keys and buffers; a state file learns that all rows arrived."""
+        with self._lock:
+            self._close()
+
+    def __enter__(self) -> "NoiseStream":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._pointer is None:
+            return "NoiseStream(closed)"
+        return "NoiseStream(%r, step=%d of %d, dim=%d, offset=%d, count=%d, dtype=%r, clip_norm=%g)" % (
+            self._mechanism.family,
+            self.step,
+            self._mechanism.steps,
+            self._dim,
+            self._offset,
+            self.count,
+            self._dtype,
+            self._clip,
+        )

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""(epsilon, delta) from sigma, and sigma from (epsilon, delta)."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from . import errors
+from ._library import abi, c, run_options, text
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+    from .problem import Strategy
+
+__all__ = ["Privacy", "account", "calibrate"]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """A guarantee, and what kind of figure it is."""
+
+    epsilon: float
+    delta: float
+    sigma: float
+    kind: str
+    method: str
+    confidence: float
+    compositions: int
+    probability: float
+    mu: float
+    rho: float
+    total_mu: float
+    total_rho: float
+    slack_met: bool
+    without_sampling: float
+    _struct: Any = field(repr=False, compare=False, default=None)
+    _options: Any = field(repr=False, compare=False, default=None)
+    _keep: Any = field(repr=False, compare=False, default=None)
+
+    def statement(self, unit: str = "example") -> str:
+        """The guarantee in sentences."""
+        return read_text(
+            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), unit.encode()
+        )
+
+
+def read_text(function: Any, *arguments: Any) -> str:
+    """What a function writes in the manner of snprintf."""
+    size = function(*arguments, None, 0)
+    out = ctypes.create_string_buffer(size + 1)
+    function(*arguments, out, size + 1)
+    return text(out.value)
+
+
+def privacy_of(struct: Any, options: Any, keep: Any = None) -> Privacy:
+    # The run of the caller is over: its callback must not be called for a statement.
+    options.run = c.dpmf_run_defaults()
+    values = {name: getattr(struct, name) for name, *_ in struct._fields_}
+    values["kind"] = text(c.dpmf_kind_name(struct.kind))
+    values["method"] = text(struct.method)
+    values["slack_met"] = bool(struct.slack_met)
+    return Privacy(**values, _struct=struct, _options=options, _keep=keep)
+
+
+def parse(function: str, kind: Any, value: str) -> Any:
+    out = kind()
+    getattr(c, function)(value.encode(), ctypes.byref(out))
+    return out
+
+
+def sampling_of(value: str) -> Any:
+    return parse("dpmf_sampling_parse", abi.dpmf_sampling, value)
+
+
+def sampling_text(sampling: Any) -> str:
+    out = ctypes.create_string_buffer(64)
+    c.dpmf_sampling_format(ctypes.byref(sampling), out)
+    return text(out.value)
+
+
+def account_options(
+    of: "Union[Mechanism, Strategy, None]" = None,
+    *,
+    sampling: Optional[str] = None,
+    steps: Optional[int] = None,
+    adjacency: Optional[str] = None,
+    engine: Optional[str] = None,
+    **more: Any,
+) -> Any:
+    """The library's options: those of a mechanism, where one is given, and what else is given."""
+    from .mechanism import Mechanism
+
+    if isinstance(of, Mechanism):
+        if sampling is not None or adjacency is not None:
+            raise errors.ArgumentError("sampling, adjacency: the mechanism has them")
+        options = c.dpmf_mechanism_account(of._handle)
+    else:
+        options = c.dpmf_account_options_defaults()
+        if of is not None:
+            options.strategy = of._handle
+    if sampling is not None:
+        options.sampling = sampling_of(sampling)
+    if adjacency is not None:
+        options.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency).value
+    if engine is not None:
+        options.engine = parse("dpmf_engine_parse", ctypes.c_int, engine).value
+    if steps is not None:
+        options.compositions = steps
+    known = {name for name, *_ in options._fields_} - {"run", "strategy", "sampling", "adjacency", "engine"}
+    for name, value in more.items():
+        if name not in known:
+            raise TypeError("%r is not an option: %s are" % (name, ", ".join(sorted(known))))
+        setattr(options, name, value)
+    return options
+
+
+def _ask(function: str, first: float, second: float, of: Any, threads: int, progress: Any, more: Any) -> Privacy:
+    options, out = account_options(of, **more), abi.dpmf_privacy()
+    with run_options(threads, progress) as run:
+        options.run = run
+        getattr(c, function)(first, second, ctypes.byref(options), ctypes.byref(out))
+    return privacy_of(out, options, of)
+
+
+def account(
+    sigma: Optional[float] = None,
+    *,
+    delta: Optional[float] = None,
+    epsilon: Optional[float] = None,
+    of: "Union[Mechanism, Strategy, None]" = None,
+    threads: int = 0,
+    progress: Optional[Callable[[str, float], Any]] = None,
+    **options: Any,
+) -> Privacy:
+    """epsilon at delta, or delta at epsilon.
+
+    `of` is a mechanism (its sigma, sampling, steps and adjacency are taken) or a strategy. Options: sampling ("none",
+    "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B"), steps, adjacency, engine, slack, confidence,
+    unconditional, warm, samples, seed.
+
+    >>> account(2.0, delta=1e-6).kind
+    'exact'
+    >>> round(account(1.0, delta=1e-5, sampling="poisson:0.01", steps=1000).epsilon, 2)
+    1.83
+    """
+    from .mechanism import Mechanism
+
+    if sigma is None:
+        if not isinstance(of, Mechanism) or of.sigma is None:
+            raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")
+        sigma = of.sigma
+    if (delta is None) == (epsilon is None):
+        raise errors.ArgumentError("one of delta and epsilon is accepted")
+    if delta is not None:
+        return _ask("dpmf_account_epsilon", sigma, delta, of, threads, progress, options)
+    return _ask("dpmf_account_delta", sigma, epsilon or 0.0, of, threads, progress, options)
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    of: "Union[Mechanism, Strategy, None]" = None,
+    threads: int = 0,
+    progress: Optional[Callable[[str, float], Any]] = None,
+    **options: Any,
+) -> Privacy:
+    """The least sigma for (epsilon, delta); options as in `account`.
+
+    >>> round(calibrate(1.0, 1e-6).sigma, 4)
+    4.2247
+    """
+    return _ask("dpmf_calibrate_sigma", epsilon, delta, of, threads, progress, options)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches whose participation is the one that the mechanism assumed."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
+
+import numpy as np
+
+from . import errors
+from ._library import c, handle, text
+from ._object import Object
+from .keys import KeyBuffer, KeyLike
+from .privacy import sampling_text
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+
+__all__ = ["Sampler"]
+
+
+def integers(array: np.ndarray) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
+
+
+class Sampler(Object):
+    """Which units (examples, users) take part in each step.
+
+    what        "cyclic:M", "shuffled:M", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B",
+                "scheduled:M,K,B"
+    units       how many there are
+    steps       batches in all
+    key         as for NoiseStream; the same key serves both, each with randomness of its own
+    mechanism   None, or the one whose assumptions the sampler is held against at once
+
+    An iterator over arrays of indices, rising, each once.
+
+    >>> from dpmf import testing_key
+    >>> sampler = Sampler("cyclic:4", units=10, steps=5, key=testing_key(1))
+    >>> [batch.tolist() for batch in sampler][:3]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    _free = "dpmf_sampler_free"
+
+    def __init__(
+        self,
+        what: str,
+        units: int,
+        steps: int,
+        key: KeyLike = None,
+        label: Optional[str] = None,
+        mechanism: "Optional[Mechanism]" = None,
+    ):
+        self._pointer = None
+        with KeyBuffer(key) as memory:
+            made = handle(
+                "dpmf_sampler_create",
+                self._free,
+                what.encode(),
+                units,
+                steps,
+                memory.memory,
+                None if label is None else label.encode(),
+            )
+            self._commitment = memory.commitment()
+        super().__init__(made)
+        self._ephemeral = key is None
+        self._units, self._steps, self._label = units, steps, label
+        self._room = np.empty(max(1, c.dpmf_sampler_capacity(made)), np.int64)
+        if mechanism is not None:
+            self.check(mechanism)
+
+    @property
+    def text(self) -> str:
+        return text(c.dpmf_sampler_text(self._handle))
+
+    @property
+    def units(self) -> int:
+        return self._units
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def step(self) -> int:
+        """Of the next batch."""
+        return c.dpmf_sampler_step(self._handle)
+
+    @property
+    def capacity(self) -> int:
+        """The most that a batch can hold."""
+        return c.dpmf_sampler_capacity(self._handle)
+
+    @property
+    def expected_batch(self) -> float:
+        """The expected size of a batch: what sums are divided by. The realised size would tell who took part."""
+        return c.dpmf_sampler_expected(self._handle)
+
+    @property
+    def participation(self) -> Optional[str]:
+        """The participation that it realises; None: none that is sure."""
+        return text(c.dpmf_sampler_participation(self._handle))
+
+    @property
+    def sampling(self) -> str:
+        return sampling_text(c.dpmf_sampler_sampling(self._handle))
+
+    def check(self, mechanism: "Mechanism") -> None:
+        """Raises unless it realises what the mechanism's guarantee assumes."""
+        c.dpmf_sampler_check(self._handle, mechanism._handle)
+
+    def next(self) -> np.ndarray:
+        """The units of the next step; past the last one an error."""
+        count = ctypes.c_int64()
+        c.dpmf_sampler_next(self._handle, integers(self._room), ctypes.byref(count))
+        return self._room[: count.value].copy()
+
+    def offer(self, available: "np.typing.ArrayLike") -> np.ndarray:
+        """scheduled only: the next step when only these units (rising) can be reached."""
+        units = np.ascontiguousarray(available, np.int64)
+        count = ctypes.c_int64()
+        c.dpmf_sampler_offer(self._handle, units.size, integers(units), integers(self._room), ctypes.byref(count))
+        return self._room[: count.value].copy()
+
+    def seek(self, step: int) -> None:
+        c.dpmf_sampler_seek(self._handle, step)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Where it is, without the key."""
+        if self._ephemeral:
+            raise errors.StateError(
+                "this sampler's key was made for it alone and is nowhere else: give key= the path of a key file"
+            )
+        out, size = ctypes.POINTER(ctypes.c_uint8)(), ctypes.c_size_t()
+        c.dpmf_sampler_encode(self._handle, ctypes.byref(out), ctypes.byref(size))
+        try:
+            past = ctypes.string_at(out, size.value)
+        finally:
+            c.dpmf_bytes_free(out)
+        return {"sampler": self.text, "step": self.step, "past": past}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes to where a state says; one of another sampler or key is refused."""
+        if "past" not in state:
+            raise errors.StateError("there is no sampler state here")
+        past = state["past"]
+        data = bytes(past) if isinstance(past, (bytes, bytearray, memoryview)) else np.asarray(past, np.uint8).tobytes()
+        memory = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+        c.dpmf_sampler_decode(self._handle, memory, len(data))
+
+    def close(self) -> None:
+        self._close()
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        while self.step < self._steps:
+            yield self.next()
+
+    def __len__(self) -> int:
+        """Batches that are left."""
+        return self._steps - self.step
+
+    def __repr__(self) -> str:
+        return "Sampler(%r, units=%d, step=%d of %d)" % (self.text, self._units, self.step, self._steps)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private training with PyTorch: clipped per-example gradients, summed, correlated noise, one step.
+
+    private = dpmf.torch.make_private(model, optimizer, mechanism, clip_norm=1.0, sampler=sampler, key="run.key")
+    for x, y in dpmf.torch.data_loader(data, sampler):
+        private.step(x, y)
+
+The noise state travels in optimizer.state_dict(), and a state without it is refused.
+"""
+
+from .batches import BatchSampler, data_loader
+from .noise import DeviceNoise, Recursion, shard_of, shard_views
+from .private import Private, make_private
+
+__all__ = [
+    "BatchSampler",
+    "DeviceNoise",
+    "Private",
+    "Recursion",
+    "data_loader",
+    "make_private",
+    "shard_of",
+    "shard_views",
+]

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every test here: run_all.py [RESULTS.xml] [NAME...]
+
+The file is written as ctest writes its own, so that scripts/count_results.py can add them up.
+"""
+
+import pathlib
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as tree
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Result(unittest.TextTestResult):
+    """Remembers what became of each test, and says it with the time that it took."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.cases = {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def note(self, test, status, message=""):
+        if self.cases.get(test.id(), ("run",))[0] == "run":
+            self.cases[test.id()] = (status, message)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.note(test, "run")
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        self.note(test, "fail")
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        self.note(test, "fail")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.note(test, "notrun", "SKIP_REASON=" + reason)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        print(
+            "%7.2f s  %-5s %s" % (time.monotonic() - self.began, self.cases.get(test.id(), ("?",))[0], test.id()),
+            flush=True,
+        )
+
+
+def write(path, cases):
+    suite = tree.Element("testsuite", name="python", tests=str(len(cases)))
+    for name, (status, message) in cases.items():
+        case = tree.SubElement(suite, "testcase", name=name, status=status)
+        if status == "notrun":
+            tree.SubElement(case, "skipped", message=message)
+        elif status == "fail":
+            tree.SubElement(case, "failure", message="")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def main(arguments):
+    output = pathlib.Path(arguments.pop(0)).resolve() if arguments and arguments[0].endswith(".xml") else None
+    sys.path.insert(0, str(HERE))
+    names = arguments or sorted(path.stem for path in HERE.glob("test_*.py"))
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    result = unittest.TextTestRunner(stream=sys.stdout, resultclass=Result, verbosity=0, warnings="ignore").run(suite)
+    if output is not None:
+        write(output, result.cases)
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

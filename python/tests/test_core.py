@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mechanisms, their figures and files, accounting, counting: what the library says arrives, and what it refuses is raised."""
+
+import math
+import pickle
+import unittest
+
+import numpy as np
+from support import KEY, Case, mechanism, python
+
+import dpmf
+
+
+class Problems(Case):
+    def test_workloads(self):
+        w = dpmf.Workload("momentum:0.5", 5)
+        x = np.arange(5.0) + 1
+        m = o = 0.0
+        wanted = []
+        for value in x:
+            m = 0.5 * m + value
+            o += m
+            wanted.append(o)
+        np.testing.assert_allclose(w.apply(x), wanted)
+        np.testing.assert_allclose(w.solve(w.apply(x)), x)
+        self.assertTrue(w.is_toeplitz)
+        self.refused(dpmf.ArgumentError, "accepted: prefix", dpmf.Workload, "sums", 5)
+        self.refused(dpmf.ArgumentError, "accepted: (steps, steps)", dpmf.Workload, np.ones((2, 3)))
+        self.refused(dpmf.ArgumentError, "accepted: (3,)", dpmf.Workload.sgd, 3, learning_rate=[1.0])
+        self.refused(dpmf.ArgumentError, "accepted: 5", w.apply, [1.0, 2.0])
+
+    def test_strategies(self):
+        w = dpmf.Workload("prefix", 12)
+        for s in (
+            dpmf.Strategy("toeplitz", w),
+            dpmf.Strategy("bsr", w, bands=3),
+            dpmf.Strategy("tree", w),
+            dpmf.Strategy.blt(12, [0.3, 0.2], [0.9, 0.4]),
+            dpmf.Strategy.toeplitz(12, [1, 0.5]),
+            dpmf.Strategy.inverse_toeplitz(12, [1, -0.5]),
+            dpmf.Strategy("bsr", w, bands=3).normalized(),
+            dpmf.Strategy.toeplitz(4, [1, 0.5]).stamped(3),
+            dpmf.Strategy.dense(np.tril(np.ones((12, 12)))),
+            dpmf.Strategy("tree", w).triangular(),
+            dpmf.Strategy.banded([[1, 0]] + [[1, 0.5]] * 11),
+        ):
+            c, d = s.encoder(), s.decoder()
+            np.testing.assert_allclose(d @ c, np.eye(12), atol=1e-12, err_msg=repr(s))
+            np.testing.assert_allclose(s.column_norms(), np.linalg.norm(c, axis=0))
+        np.testing.assert_allclose(dpmf.Strategy.blt(12, [0.3], [0.9]).blt_parameters, ([0.3], [0.9]))
+        self.refused(dpmf.ArgumentError, "1 scales and 2 decays", dpmf.Strategy.blt, 5, [1], [0.1, 0.2])
+        self.refused(dpmf.ArgumentError, "decoder = 'best'", dpmf.Strategy, "tree", w, decoder="best")
+
+    def test_figures_are_those_of_the_matrices(self):
+        for family in ("identity", "toeplitz", "bsr", "tvblt", "blt", "banded", "tree"):
+            m = mechanism(family, 16)
+            b = np.tril(np.ones((16, 16))) @ m.strategy.decoder()
+            s = m.sensitivity.value
+            self.assertAlmostEqual(s, max(m.strategy.column_norms()))
+            self.assertAlmostEqual(m.rms_loss, s * math.sqrt((b**2).sum() / 16))
+            self.assertAlmostEqual(m.max_loss, s * math.sqrt((b**2).sum(axis=1).max()))
+            np.testing.assert_allclose(m.per_step_error, 1.25 * s * np.sqrt((b**2).sum(axis=1)), rtol=1e-9)
+            self.assertGreaterEqual(m.ratio, 1.0)
+            self.assertEqual(m.ratio, m.rms_loss / m.lower_bound.rms_loss)
+
+    def test_calibrated(self):
+        for more in (
+            {},
+            {"adjacency": "replace-one"},
+            {"participation": "cyclic:4,25"},
+            {"sampling": "block-cyclic:0.01,25"},
+        ):
+            m = mechanism("bsr", 100, sigma=None, epsilon=2.0, delta=1e-6, **more)
+            self.assertEqual((m.epsilon, m.delta), (2.0, 1e-6))
+            self.assertLessEqual(m.privacy().epsilon, 2.0 * (1 + 1e-9))
+            self.assertGreater(m.privacy().epsilon, 2.0 * (1 - 2e-3))
+            self.assertIn("epsilon = ", m.privacy().statement())
+            self.assertEqual(m.sampling, more.get("sampling", "none"))
+        self.refused(dpmf.ArgumentError, "together", mechanism, "bsr", epsilon=1.0)
+        self.refused(dpmf.ArgumentError, "one of them", mechanism, "bsr", sigma=1.0, epsilon=1.0, delta=1e-6)
+
+    def test_observed(self):
+        """The run that happened: from C itself, over the steps of each unit."""
+        m = mechanism("bsr", 24, participation="cyclic:3,8")
+        c = m.strategy.encoder()
+        log = {3: [0, 9, 17], 4: [1, 2], 9: [23]}
+        pairs = [(unit, step) for unit, steps in log.items() for step in steps]
+        found, unit = m.observed_sensitivity(*zip(*pairs))
+        norms = {who: np.linalg.norm(c[:, steps].sum(axis=1)) for who, steps in log.items()}  # C >= 0: all the same way
+        self.assertEqual(unit, max(norms, key=norms.get))
+        self.assertAlmostEqual(found.value, max(norms.values()))
+        self.assertEqual(found.kind, "exact")
+        self.assertRaises(dpmf.ArgumentError, m.observed_sensitivity, [1, 1], [2, 2])
+        self.refused(dpmf.ArgumentError, "2 units and 1 steps", m.observed_sensitivity, [1, 1], [2])
+
+    def test_memory(self):
+        m = mechanism("bsr", 24)
+        self.assertEqual(m.noise_memory(1000, "float64")[1], 2 * m.noise_memory(1000)[1])
+        self.assertGreater(m.noise_memory(1000)[0], m.noise_memory(1000)[1])
+        self.refused(dpmf.ArgumentError, "accepted: float32, float64", m.noise_memory, 1000, "float16")
+
+    def test_certificate(self):
+        m = dpmf.optimize("dense", 64)
+        self.assertEqual(m.certificate.outcome, "converged")
+        self.assertLessEqual(m.certificate.optimum_lower, m.rms_loss * (1 + 1e-9))
+        self.assertLess(m.ratio, 1 + 1e-5)
+        self.assertTrue(m.certificate.scope)
+        self.refused(TypeError, "bandz", dpmf.optimize, "banded", 64, bandz=3)
+        self.refused(dpmf.ArgumentError, "accepted: rms, max", dpmf.optimize, "toeplitz", 64, loss="mean")
+        self.refused(dpmf.UnsupportedError, "no strategy", dpmf.optimize, "dense", 10000)
+
+    def test_progress_cancels_and_raises(self):
+        class Stop(Exception):
+            pass
+
+        def stop(what, done):
+            raise Stop(what)
+
+        self.assertRaises(Stop, dpmf.optimize, "banded", 300, bands=20, progress=stop)
+        self.assertRaises(dpmf.CancelledError, dpmf.optimize, "banded", 300, bands=20, progress=lambda what, done: True)
+        seen = []
+        dpmf.optimize("banded", 100, bands=5, progress=lambda what, done: seen.append((what, done)))
+        self.assertTrue(seen and all(isinstance(what, str) for what, _ in seen))
+
+
+class Files(Case):
+    def test_round_trip(self):
+        m = mechanism("tvblt", 50)
+        m.save(self.folder / "m.dpmf")
+        again = dpmf.load(self.folder / "m.dpmf")
+        self.assertEqual(again.digest, m.digest)
+        self.assertEqual((self.folder / "m.dpmf").read_bytes(), m.to_bytes())
+        self.assertEqual(pickle.loads(pickle.dumps(m)).digest, m.digest)
+        self.assertEqual((again.family, again.steps, again.sigma), ("tvblt", 50, 1.25))
+        self.assertTrue(again.verify())
+        self.assertTrue(all(check.ok is not False for check in again.verify().checks))
+
+    def test_bad_files(self):
+        data = bytearray(mechanism("bsr", 8).to_bytes())
+        data[-1] ^= 1
+        self.assertRaises(dpmf.FormatError, dpmf.Mechanism.from_bytes, bytes(data))
+        self.assertRaises(dpmf.FormatError, dpmf.Mechanism.from_bytes, b"nothing")
+        self.assertRaises(dpmf.FileError, dpmf.load, self.folder / "missing")
+        self.assertRaises(OSError, dpmf.load, self.folder / "missing")
+
+    def test_borrowed_parts_outlive_the_mechanism(self):
+        strategy, workload = mechanism("bsr", 8).strategy, mechanism("bsr", 8).workload
+        self.assertEqual(strategy.column(0)[0], 1.0)
+        self.assertEqual(workload.text, "prefix")
+
+
+class Accounting(Case):
+    def test_both_ways(self):
+        for options in ({}, {"sampling": "poisson:0.01", "steps": 500}, {"adjacency": "replace-one"}):
+            found = dpmf.calibrate(1.5, 1e-6, **options)
+            self.assertAlmostEqual(dpmf.account(found.sigma, delta=1e-6, **options).epsilon, 1.5, delta=3e-3)
+            self.assertAlmostEqual(dpmf.account(found.sigma, epsilon=1.5, **options).delta / 1e-6, 1.0, delta=2e-2)
+        self.assertEqual(dpmf.account(1.0, delta=1e-6).kind, "exact")
+        self.assertEqual(dpmf.account(1.0, delta=1e-6, sampling="poisson:0.01", steps=10).kind, "upper bound")
+
+    def test_refused(self):
+        self.refused(dpmf.ArgumentError, "one of delta and epsilon", dpmf.account, 1.0)
+        self.refused(dpmf.ArgumentError, "sigma", dpmf.account, -1.0, delta=1e-6)
+        self.refused(dpmf.ArgumentError, "sampling", dpmf.account, 1.0, delta=1e-6, sampling="bernoulli:1")
+        self.refused(TypeError, "sampels", dpmf.account, 1.0, delta=1e-6, sampels=3)
+        self.refused(
+            dpmf.ArgumentError, "the mechanism has them", dpmf.account, of=mechanism("bsr"), delta=1e-6, sampling="none"
+        )
+
+
+class Designs(Case):
+    def test_design(self):
+        m = dpmf.design(60, 3, 4.0, 1e-5, workload="momentum:0.9", dim=1000)
+        report = m.design
+        chosen = report.candidates[report.chosen]
+        self.assertEqual(chosen.family, m.family)
+        self.assertEqual(
+            min(c.noise_rms for c in report.candidates if c.eligible and not c.swept) * 1.001 >= chosen.noise_rms, True
+        )
+        self.assertEqual((m.epsilon, m.delta, m.participation.text), (4.0, 1e-5, "cyclic:3,20"))
+        self.assertIn("epsilon = 4", report.statement())
+        self.assertIn("epsilon = 4", report.privacy.statement("user"))
+        self.assertTrue(report.why and report.warnings)
+        del report
+        self.assertTrue(m.verify())
+        self.refused(dpmf.ArgumentError, "epochs", dpmf.design, 60, 0, 4.0, 1e-5)
+        self.refused(TypeError, "dims", dpmf.design, 60, 3, 4.0, 1e-5, dims=3)
+
+    def test_amplified_and_federated(self):
+        m = dpmf.design(60, 3, 4.0, 1e-5, sampling="block-cyclic", dim=1000)
+        self.assertTrue(m.sampling.startswith(("block-cyclic", "poisson")), m.sampling)
+        m = dpmf.design(60, 3, 4.0, 1e-5, federated=True, separation_low=10, separation_high=20, dim=1000)
+        self.assertEqual(m.participation.text, "minsep:3,10")
+
+
+class Counting(Case):
+    def test_running_sums(self):
+        for workload in ("prefix", "momentum:0.5", "nesterov:0.9", "decay:0.1"):
+            m = dpmf.evaluate("identity", 30, workload, sigma=2.0)
+            noise = m.noise(2, 1.0, KEY, dtype="float64")
+            data = np.random.default_rng(1).normal(size=(30, 2)) * 100
+            with dpmf.Counter(m, columns=2, key=KEY) as counter:
+                answers = [counter.add(row) for row in data]
+                self.refused(dpmf.ArgumentError, "30 steps", counter.add, [1, 2])
+            noisy = data + np.stack([noise.next() for _ in range(30)])
+            for column in range(2):
+                np.testing.assert_allclose(
+                    [a[0][column] for a in answers], m.workload.apply(noisy[:, column]), rtol=1e-9
+                )
+            np.testing.assert_allclose([a[1] for a in answers], m.per_step_error)
+
+    def test_refused(self):
+        m = dpmf.evaluate("identity", 4, np.tril(np.ones((4, 4))))
+        self.refused(dpmf.UnsupportedError, "named workload", dpmf.Counter, m)
+        counter = dpmf.Counter(mechanism("toeplitz", 4))
+        self.refused(dpmf.ArgumentError, "2 numbers, accepted: 1", counter.add, [1, 2])
+        self.refused(dpmf.ArgumentError, "finite", counter.add, math.nan)
+        self.assertEqual(counter.step, 0)
+
+
+class Requirements(Case):
+    def test_numpy_is_enough(self):
+        """Nothing but NumPy and the standard library is imported."""
+        said = python(
+            "-c",
+            """
+import sys, dpmf, numpy
+row = numpy.zeros(5, numpy.float32)
+dpmf.evaluate("bsr", 8, bands=2, sigma=1.0).noise(5, 1.0).add_(row)
+dpmf.Sampler("cyclic:2", 4, 2).next()
+names = {name.partition(".")[0] for name in sys.modules if not name.startswith("_")}
+print(*sorted(names - set(sys.stdlib_module_names)))
+""",
+        )
+        self.assertEqual(
+            {name for name in said.split() if not name.startswith(("sitecustom", "usercustom"))}, {"dpmf", "numpy"}
+        )
+
+
+class Pictures(Case):
+    def test_plots(self):
+        class Axes:
+            def plot(self, *values, **style):
+                self.values = values
+
+            def set(self, **labels):
+                self.labels = labels
+
+        axes = Axes()
+        m = mechanism("toeplitz", 10)
+        self.assertIs(m.plot_error(axes), axes)
+        self.assertEqual(len(axes.values[1]), 10)
+        m.plot_coefficients(axes)
+        np.testing.assert_allclose(axes.values[0], m.strategy.column(0))
+
+
+if __name__ == "__main__":
+    unittest.main()

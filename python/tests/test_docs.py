@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation shows is run: docstrings, README, the page, the example; the API reference is current."""
+
+import doctest
+import gzip
+import importlib
+import pkgutil
+import re
+import struct
+import unittest
+
+import numpy as np
+from support import REPOSITORY, Case, python
+
+import dpmf
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+try:
+    import opacus
+except ImportError:
+    opacus = None
+
+
+def blocks(path):
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+class Docs(Case):
+    def test_docstrings(self):
+        tried = 0
+        for module in pkgutil.walk_packages(dpmf.__path__, "dpmf."):
+            parts = module.name.split(".")
+            if parts[-1].startswith(("_", "lib")) or parts[1] in ("torch", "opacus") and opacus is None:
+                continue
+            found = doctest.testmod(importlib.import_module(module.name))
+            self.assertEqual(found.failed, 0, module.name)
+            tried += found.attempted
+        self.assertGreater(tried, 30)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_readme(self):
+        first, second = blocks(REPOSITORY / "python" / "README.md")
+        self.assertLessEqual(len([line for line in first.splitlines() if line.strip()]), 15)
+        said = python("-c", "import torch; torch.set_num_threads(1)\n" + first, cwd=self.folder)
+        self.assertIn("differentially private with epsilon = 8 and delta = 1e-05", said)
+        saved = torch.load(self.folder / "run.pt", weights_only=True)
+        self.assertEqual(saved["optimizer"]["dpmf"]["noise"]["step"], 80)
+        python("-c", second, cwd=self.folder)
+
+    @unittest.skipIf(opacus is None, "opacus is not installed")
+    def test_page(self):
+        """A block is a part of the example, or runs after the README's and those before it."""
+        example = (REPOSITORY / "examples" / "train_torch.py").read_text(encoding="utf-8")
+        own = [block for block in blocks(REPOSITORY / "docs" / "python.md") if block not in example]
+        self.assertEqual(len(own), 4)
+        python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_example(self):
+        """On made-up images; a second run finds nothing left to do."""
+        generator = np.random.default_rng(1)
+        for part, count in (("train", 240), ("t10k", 50)):
+            for name, header, data in (
+                ("images-idx3", struct.pack(">4i", 0x803, count, 28, 28), generator.integers(0, 256, (count, 28, 28))),
+                ("labels-idx1", struct.pack(">2i", 0x801, count), generator.integers(0, 10, count)),
+            ):
+                with gzip.open(self.folder / ("%s-%s-ubyte.gz" % (part, name)), "wb") as file:
+                    file.write(header + data.astype(np.uint8).tobytes())
+        arguments = [
+            REPOSITORY / "examples" / "train_torch.py",
+            "--data",
+            self.folder,
+            "--folder",
+            self.folder,
+            "--batch",
+            30,
+            "--epochs",
+            2,
+        ]
+        said = python(*arguments)
+        self.assertIn("epoch 2: test accuracy", said)
+        self.assertIn("epsilon = 8", said)
+        again = python(*arguments)
+        self.assertIn("resumed at step 16", again)
+        self.assertNotIn("epoch", again)
+
+    @unittest.skipIf(opacus is None, "opacus is not installed")
+    def test_reference_is_current(self):
+        python(REPOSITORY / "python" / "tools" / "generate_api.py", "--check")
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

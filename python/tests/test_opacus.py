@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opacus with this library's noise: its covariance over steps, checkpoints, and the epsilon that is reported."""
+
+import io
+import unittest
+import warnings
+
+import numpy as np
+from support import KEY, Case, mechanism
+
+import dpmf
+
+try:
+    import torch
+
+    warnings.filterwarnings("ignore", category=UserWarning)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    from opacus import PrivacyEngine
+    from opacus.optimizers import DPOptimizer
+
+    import dpmf.opacus
+except ImportError:
+    torch = None
+else:
+    torch.set_num_threads(1)
+
+STEPS, WIDTH = 12, 20000
+
+
+def make(m, clip=0.5, attach=True, **options):
+    """A linear model under Opacus: its loader in a fixed order, 12 batches of 4."""
+    torch.manual_seed(1)
+    data = torch.utils.data.TensorDataset(torch.randn(48, 5), torch.randint(0, 3, (48,)))
+    loader = torch.utils.data.DataLoader(data, batch_size=4)
+    model = torch.nn.Linear(5, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    engine = PrivacyEngine(accountant="rdp")
+    model, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=optimizer,
+        data_loader=loader,
+        noise_multiplier=1.0,
+        max_grad_norm=clip,
+        poisson_sampling=False,
+    )
+    attached = dpmf.opacus.attach(optimizer, m, KEY, privacy_engine=engine, **options) if attach else None
+    return model, optimizer, loader, engine, attached
+
+
+def train(model, optimizer, loader, first=0, last=STEPS):
+    for t, (x, y) in enumerate(loader):
+        if first <= t < last:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+def weights(model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+@unittest.skipIf(torch is None, "opacus is not installed")
+class Opacus(Case):
+    def test_covariance_over_steps(self):
+        """Noise of a model whose gradients are zero: covariance W W' x scale^2; false alarm below 1e-9 an entry."""
+        m = mechanism("tvblt", STEPS)
+        p = torch.nn.Parameter(torch.zeros(WIDTH))
+        optimizer = DPOptimizer(
+            torch.optim.SGD([p], lr=1.0), noise_multiplier=3.0, max_grad_norm=2.0, expected_batch_size=4
+        )
+        dpmf.opacus.attach(optimizer, m, KEY)
+        x = []
+        for _ in range(STEPS):
+            before = p.detach().clone()
+            p.grad_sample = torch.zeros(4, WIDTH)
+            optimizer.step()
+            optimizer.zero_grad()
+            x.append((before - p.detach()).double().numpy() * 4)
+        w = m.strategy.decoder() * 2.0 * 1.25 * m.sensitivity.value
+        wanted, found = w @ w.T, np.stack(x) @ np.stack(x).T / WIDTH
+        spread = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / WIDTH)
+        self.assertLess(np.max(np.abs(found - wanted) / spread), 6.5)
+        rows = m.noise(WIDTH, 2.0, KEY)
+        np.testing.assert_allclose(np.stack(x), np.stack([rows.next() for _ in range(STEPS)]), atol=1e-4)
+
+    def test_gradients_stay(self):
+        """Noise aside, Opacus' own step."""
+        m = mechanism("tvblt", STEPS)
+        model, optimizer, loader, _, _ = make(m)
+        plain, its_optimizer, its_loader, _, _ = make(m, attach=False)
+        rows = m.noise(18, 0.5, KEY)
+
+        def add_noise():
+            row = torch.from_numpy(rows.next()).split([p.numel() for p in its_optimizer.params])
+            for p, part in zip(its_optimizer.params, row):
+                p.grad = p.summed_grad + part.view_as(p)
+
+        its_optimizer.add_noise = add_noise
+        train(model, optimizer, loader)
+        train(plain, its_optimizer, its_loader)
+        torch.testing.assert_close(weights(model), weights(plain))
+
+    def test_epsilon_is_that_of_the_whole_run(self):
+        m = mechanism("bsr", STEPS, sigma=None, epsilon=3.0, delta=1e-5)
+        model, optimizer, loader, engine, attached = make(m)
+        for last in (0, 3, STEPS):
+            train(model, optimizer, loader, last=last) if last else None
+            self.assertAlmostEqual(engine.get_epsilon(1e-5), 3.0, places=6)
+            attached.noise.seek(0)
+        self.assertEqual(len(engine.accountant), 3 + STEPS)
+        self.assertEqual(engine.accountant.mechanism(), "dpmf")
+
+    def test_virtual_steps_are_one_row(self):
+        model, optimizer, loader, _, attached = make(mechanism("bsr", STEPS))
+        for t, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            optimizer.signal_skip_step(do_skip=t % 3 != 2)
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        self.assertEqual(attached.noise.step, STEPS // 3)
+
+    def test_checkpoints(self):
+        m = mechanism("tvblt", STEPS)
+        whole, optimizer, loader, _, _ = make(m)
+        train(whole, optimizer, loader)
+        first, optimizer, loader, engine, _ = make(m)
+        train(first, optimizer, loader, last=5)
+        file = io.BytesIO()
+        torch.save([first.state_dict(), optimizer.state_dict(), engine.accountant.state_dict()], file)
+        file.seek(0)
+        saved = torch.load(file, weights_only=True)
+        second, optimizer, loader, engine, _ = make(m)
+        second.load_state_dict(saved[0])
+        optimizer.load_state_dict(saved[1])
+        engine.accountant.load_state_dict(saved[2])
+        self.assertEqual(len(engine.accountant), 5)
+        train(second, optimizer, loader, first=5)
+        self.assertTrue(torch.equal(weights(whole), weights(second)))
+        bare = {name: part for name, part in saved[1].items() if name != "dpmf"}
+        self.refused(dpmf.StateError, "no noise state", optimizer.load_state_dict, bare)
+        self.refused(dpmf.StateError, "clip_norm", make(m, clip=0.25)[1].load_state_dict, saved[1])
+        self.refused(dpmf.StateError, "sigma", make(mechanism("tvblt", STEPS, sigma=2.0))[1].load_state_dict, saved[1])
+        self.refused(
+            dpmf.StateError,
+            "belongs to the mechanism",
+            make(mechanism("bsr", STEPS))[3].accountant.load_state_dict,
+            saved[2],
+        )
+
+    def test_refused(self):
+        m = mechanism("identity", 3)
+        model, optimizer, loader, _, attached = make(m)
+        self.refused(dpmf.ArgumentError, "DPOptimizer", dpmf.opacus.attach, torch.optim.SGD(model.parameters()), m)
+        self.refused(dpmf.ArgumentError, "no sigma", dpmf.opacus.attach, optimizer, dpmf.evaluate("identity", 3))
+        x, y = next(iter(loader))
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.max_grad_norm = 1.0
+        self.refused(dpmf.StateError, "max_grad_norm", optimizer.step)
+        optimizer.max_grad_norm, optimizer.noise_multiplier = 0.5, 0.0
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        self.refused(dpmf.StateError, "noise_multiplier", optimizer.step)
+        attached.detach()
+        self.assertEqual(optimizer.noise_multiplier, 1.0)
+        optimizer.zero_grad()
+        model, optimizer, loader, _, _ = make(m)
+        self.refused(dpmf.ArgumentError, "the mechanism has 3 steps", train, model, optimizer, loader)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samplers: the library's batches, held against the mechanism, and resumed."""
+
+import unittest
+
+import numpy as np
+from support import KEY, Case, mechanism
+
+import dpmf
+
+ALL = (
+    "cyclic:10",
+    "shuffled:10",
+    "poisson:0.1",
+    "block-cyclic:0.05,10",
+    "balls-in-bins:10",
+    "min-sep:0.1,5",
+    "scheduled:5,3,10",
+)
+
+
+class Samplers(Case):
+    def test_batches(self):
+        for what in ALL:
+            sampler = dpmf.Sampler(what, 100, 40, KEY)
+            batches = list(sampler)
+            self.assertEqual(len(batches), 40)
+            for batch in batches:
+                self.assertTrue(np.all(np.diff(batch) > 0) and np.all((batch >= 0) & (batch < 100)))
+                self.assertLessEqual(len(batch), sampler.capacity)
+            self.assertRaises(dpmf.ArgumentError, sampler.next)
+            again = dpmf.Sampler(what, 100, 40, KEY)
+            again.seek(25) if not what.startswith("scheduled") else [again.next() for _ in range(25)]
+            for batch in batches[25:]:
+                np.testing.assert_array_equal(again.next(), batch)
+
+    def test_state(self):
+        for what in ALL:
+            first = dpmf.Sampler(what, 100, 40, KEY)
+            [first.next() for _ in range(9)]
+            second = dpmf.Sampler(what, 100, 40, KEY)
+            second.load_state_dict(first.state_dict())
+            self.assertEqual(second.step, 9)
+            np.testing.assert_array_equal(second.next(), first.next())
+            other = dpmf.Sampler(what, 100, 40, dpmf.testing_key(8))
+            self.assertRaises(dpmf.Error, other.load_state_dict, first.state_dict())
+            self.assertRaises(dpmf.StateError, other.load_state_dict, {})
+
+    def test_offers(self):
+        sampler = dpmf.Sampler("scheduled:3,2,4", 50, 10, KEY)
+        self.assertLessEqual(set(sampler.offer(np.arange(20, 30))), set(range(20, 30)))
+
+    def test_held_against_the_mechanism(self):
+        m = mechanism("bsr", 40, participation="cyclic:4,10")
+        dpmf.Sampler("cyclic:10", 100, 40, KEY, mechanism=m)
+        self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "poisson:0.1", 100, 40, KEY, mechanism=m)
+        self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "shuffled:10", 100, 40, KEY, mechanism=m)
+
+    def test_refused(self):
+        self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "sometimes", 100, 40, KEY)
+        self.refused(dpmf.ArgumentError, "3 bytes, accepted: 32", dpmf.Sampler, "cyclic:10", 100, 40, b"abc")
+        sampler = dpmf.Sampler("cyclic:10", 100, 40)
+        self.refused(dpmf.StateError, "key", sampler.state_dict)
+        sampler.close()
+        self.assertRaises(dpmf.ClosedError, sampler.next)
+
+
+if __name__ == "__main__":
+    unittest.main()
