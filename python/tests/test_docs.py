@@ -44,6 +44,7 @@ class Docs(Case):
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_readme(self):
         first, second = blocks(REPOSITORY / "python" / "README.md")
+        self.assertEqual(blocks(REPOSITORY / "README.md"), [first])
         self.assertLessEqual(len([line for line in first.splitlines() if line.strip()]), 15)
         said = python("-c", "import torch; torch.set_num_threads(1)\n" + first, cwd=self.folder)
         self.assertIn("differentially private with epsilon = 8 and delta = 1e-05", said)
