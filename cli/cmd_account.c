@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observed.h"
+#include "problem.h"
 #include "progress.h"
 #include "verbs.h"
 
@@ -41,6 +42,8 @@ static int load_mechanism(const arguments *given, account *a) {
     dpmf_status status = dpmf_mechanism_load(given->operand, &a->mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT;
     if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = check_sensitivity(a->mechanism, given->operand, (int)given->count[OPTION_THREADS]);
+    if (code != 0) return code;
     dpmf_adjacency held = dpmf_mechanism_adjacency(a->mechanism);
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),

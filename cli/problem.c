@@ -3,6 +3,7 @@
 
 #include "family.h"
 #include "output.h"
+#include "progress.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,6 +18,24 @@ void problem_free(problem *p) {
     dpmf_strategy_free(p->own_strategy);
     dpmf_array_free(&p->own_weights);
     memset(p, 0, sizeof *p);
+}
+
+int check_sensitivity(const dpmf_mechanism *mechanism, const char *path, int threads) {
+    const dpmf_sensitivity claimed = dpmf_mechanism_evaluation(mechanism).sensitivity;
+    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    dpmf_sensitivity found;
+    char shown[SHOWN];
+    how.adjacency = dpmf_mechanism_adjacency(mechanism);
+    how.sensitivity = dpmf_mechanism_sensitivity_bound(mechanism);
+    how.of = claimed.of;
+    how.run = run_with(threads);
+    dpmf_status status = dpmf_sensitivity_compute(dpmf_mechanism_strategy(mechanism),
+                                                  dpmf_mechanism_participation(mechanism), &how, &found);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    progress_clear();
+    if (found.value <= claimed.value * (1.0 + 1e-9)) return 0; /* rounding of another machine */
+    return fail(EXIT_UNABLE, "%s claims the sensitivity %.12g, but it is %.12g: 'dpmf verify' says what else",
+                show(path, shown), claimed.value, found.value);
 }
 
 /* ---- what each option describes -------------------------------------------------------------------------------- */

@@ -35,6 +35,12 @@ int problem_from_file(const arguments *given, problem *out);
 
 void problem_free(problem *p);
 
+/*
+ * A guarantee is printed only for a sensitivity that holds: computes that of a loaded mechanism again, and refuses one
+ * that claims less. Everything else that a file claims is for `verify`.
+ */
+int check_sensitivity(const dpmf_mechanism *mechanism, const char *path, int threads);
+
 /* The options' own objects. A NULL result means that the option was neither given nor has a default. */
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);

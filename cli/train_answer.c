@@ -34,6 +34,9 @@ static int account_for(const training *t, guarantee *g) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
+    const size_t length = strlen(g->statement);
+    snprintf(g->statement + length, sizeof g->statement - length,
+             " The numbers of examples, features and classes are taken as public.");
     return 0;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "train.h"
 
+#include "problem.h"
 #include "progress.h"
 
 #include <math.h>
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { NAME_ROOM = 1024 };
 
 static int64_t ceil_divide(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
@@ -131,7 +134,7 @@ static int load_mechanism(training *t, const char *path) {
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
     t->mechanism = t->own;
-    return 0;
+    return check_sensitivity(t->own, path, (int)t->given->count[OPTION_THREADS]);
 }
 
 /* From the operand: it settles the steps, and what else was given must agree with it. */
@@ -315,10 +318,26 @@ static int order_text(training *t, const char *name, int64_t separation, char te
 }
 
 /* What the mechanism assumes is what is done; the library checks that it is. */
+/*
+ * A name of the run: runs that differ in anything draw batches of their own. With the same coins the guarantees of two
+ * runs would not add up.
+ */
+static void name_run(const training *t, char out[NAME_ROOM]) {
+    const dpmf_trainer_options *o = &t->how;
+    const char *schedule = t->given->text[OPTION_SCHEDULE];
+    snprintf(out, NAME_ROOM,
+             "%s %lld %.17g %.17g %d %d %.17g %.17g %d %.17g %.17g %.17g %.17g %llu %lld %lld %lld %.200s",
+             dpmf_mechanism_digest(t->mechanism), (long long)o->hidden, o->clip, o->zero_above, o->by_unit,
+             (int)o->optimizer, o->learning_rate, o->momentum, o->nesterov, o->beta1, o->beta2, o->adam_epsilon,
+             o->decay, (unsigned long long)o->seed, (long long)dpmf_dataset_count(t->train),
+             (long long)dpmf_dataset_features(t->train), (long long)dpmf_dataset_classes(t->train),
+             schedule == NULL ? "" : schedule);
+}
+
 int training_sampler(training *t) {
     const dpmf_sampling sampling = dpmf_mechanism_sampling(t->mechanism);
     const dpmf_participation *assumed = dpmf_mechanism_participation(t->mechanism);
-    char text[64];
+    char text[64], name[NAME_ROOM];
     int code = 0;
     dpmf_status status = DPMF_OK;
     if (sampling.kind != DPMF_SAMPLING_NONE) {
@@ -331,6 +350,7 @@ int training_sampler(training *t) {
         code = order_text(t, "cyclic", dpmf_participation_separation(assumed), text);
     }
     if (code != 0) return code;
-    if (status == DPMF_OK) status = dpmf_sampler_create(text, t->units, t->steps, t->key, NULL, &t->sampler);
+    name_run(t, name);
+    if (status == DPMF_OK) status = dpmf_sampler_create(text, t->units, t->steps, t->key, name, &t->sampler);
     return status == DPMF_OK ? 0 : fail_status(status, "the sampler");
 }

@@ -1042,7 +1042,10 @@ DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *veri
 
 typedef struct dpmf_sampler dpmf_sampler;
 
-/* `label`: NULL, or a name of this run, as for noise. Batches are drawn for steps 0 to steps - 1. */
+/*
+ * `label`: NULL, or a name of this run, as for noise: two runs on the same data need other labels or other keys, since
+ * with the same coins their guarantees do not add up. Batches are drawn for steps 0 to steps - 1.
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps,
                                                          const uint8_t key[DPMF_KEY_SIZE], const char *label,
                                                          dpmf_sampler **out);
@@ -1074,6 +1077,7 @@ DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
 
 /*
  * Does it realise what the mechanism's guarantee assumes? DPMF_ERROR_ARGUMENT says what is assumed and what is done.
+ * Orders, dealt blocks and schedules are refused for add-remove adjacency: one unit more or less moves others.
  * A participation that allows less is fine: single for cyclic with one epoch, cyclic for min-sep or shuffled, ...
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_check(const dpmf_sampler *sampler, const dpmf_mechanism *mechanism);
@@ -1091,7 +1095,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, 
  *
  * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
  * and on any instruction set. The noise is bound to the data and to every option, so that a run with another learning
- * rate, say, gets other noise from the same key; what two runs release together is still the sum of both guarantees.
+ * rate, say, gets other noise from the same key; what two runs release together is still the sum of both guarantees, and
+ * with sampling only if their batches are drawn by coins of their own: give their samplers other labels, or other keys.
  *
  * SGD with momentum and schedule is the linear map A of the workload with the same momentum, schedule and decay (Denisov
  * et al. 2022, Section 4): a mechanism made for that workload carries the optimizer inside, one made for prefix sums

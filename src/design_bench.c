@@ -28,6 +28,9 @@ static double now(void) {
 /* A stream that is timed. */
 typedef struct runner {
     dpmf_i_stream *stream;
+    const dpmf_strategy *strategy;
+    const dpmf_i_seed *seed;
+    const dpmf_i_stream_options *options;
     int64_t middle, rows; /* where the first round starts, 0: every round; and how many rows a round has */
     double least;         /* seconds of a row */
 } runner;
@@ -46,7 +49,7 @@ static dpmf_status go_to_middle(dpmf_i_stream *stream, int64_t step) {
 static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
                                const dpmf_i_stream_options *options, runner *out) {
     const int64_t n = strategy->steps;
-    runner r = {.least = INFINITY};
+    runner r = {.strategy = strategy, .seed = seed, .options = options, .least = INFINITY};
     TRY(dpmf_i_stream_create(strategy, seed, options, NULL, &r.stream));
     const int64_t ahead = r.stream->plan.ahead > 1 ? r.stream->plan.ahead : 1;
     r.rows = dpmf_i_at_most(dpmf_i_round_up(ROUND, ahead), n);
@@ -64,7 +67,11 @@ static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_seed 
 
 /* One round more; its seconds are added to *spent. */
 static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *spent) {
-    if (r->middle == 0) TRY(dpmf_i_stream_seek(r->stream, 0, NULL));
+    if (r->middle == 0) { /* anew: rows that a stream still holds would only be copied */
+        dpmf_i_stream_free(r->stream);
+        r->stream = NULL;
+        TRY(dpmf_i_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
+    }
     double start = now();
     for (int64_t i = 0; i < r->rows; i++)
         TRY(dpmf_i_stream_emit(r->stream, 1e-3, 1, 1, gradient));

@@ -255,6 +255,16 @@ int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
                  "sampling.");
     if (sampled(c) && c->sigma < 0.5)
         warn(&w, "sigma = %.3g is small: the guarantee depends strongly on the sampling being secret.", c->sigma);
+    if (!p->options.federated && dpmf_participation_count(p->participation) < p->options.epochs)
+        warn(
+            &w,
+            "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so that a unit takes "
+            "part %lld times, which is what mechanisms without sampling were designed for; with sampling %lld times "
+            "are "
+            "expected.",
+            (long long)p->steps, (long long)p->options.epochs,
+            (long long)dpmf_participation_separation(p->participation),
+            (long long)dpmf_participation_count(p->participation), (long long)p->options.epochs);
     if (p->options.epsilon > 10)
         warn(&w, "epsilon = %g is a weak guarantee: likelihoods may differ by a factor of e^epsilon.",
              p->options.epsilon);

@@ -110,6 +110,22 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
     return DPMF_OK;
 }
 
+/*
+ * Where one unit more or less moves others to other batches, adding or removing it changes what those contribute too:
+ * orders and dealt blocks hold for zero-out and replace-one adjacency only.
+ */
+static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
+    const dpmf_sampling law = law_of(s->plan.sampling);
+    const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
+                      law.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
+    return dpmf_i_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other units when "
+        "one is added or removed: accepted are zero-out and replace-one",
+        s->plan.text);
+}
+
 dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     char assumed[160], realised[160];
     if (s == NULL || mechanism == NULL)
@@ -118,6 +134,7 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
                            "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
                            s->plan.text, s->steps, mechanism->steps);
+    TRY(check_adjacency(s, mechanism));
     const int holds = mechanism->sampling.kind == DPMF_SAMPLING_NONE
                           ? participation_holds(s, mechanism->participation)
                           : sampling_holds(s->plan.sampling, mechanism->sampling);

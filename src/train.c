@@ -77,7 +77,12 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler has been offered units: the trainer asks for all of them");
     if (!(dpmf_sampler_expected(s) > 0.0))
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
-    return t->options.noiseless ? DPMF_OK : dpmf_sampler_check(s, t->mechanism);
+    if (t->options.noiseless) return DPMF_OK;
+    if (dpmf_mechanism_adjacency(t->mechanism) == DPMF_ADJACENCY_ADD_REMOVE)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "training divides by the expected size of a batch, which the number of units gives away: a "
+                           "mechanism for add-remove adjacency is not accepted, zero-out and replace-one are");
+    return dpmf_sampler_check(s, t->mechanism);
 }
 
 static dpmf_status check_mechanism(const dpmf_trainer *t) {

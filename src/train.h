@@ -73,7 +73,7 @@ typedef struct dpmf_i_block {
     float *hidden;             /* activations, an example a row */
     const float **hidden_rows; /* those rows */
     double *square;            /* |gradient|^2 of each example */
-    double *factor;            /* what each unit's gradient is multiplied by */
+    double *factor;            /* by_unit: what each unit's gradient is multiplied by */
 } dpmf_i_block;
 
 typedef struct dpmf_i_clip {
@@ -92,8 +92,10 @@ typedef struct dpmf_i_gradient {
     dpmf_i_turned turned;
     dpmf_i_block block;
     dpmf_i_lanes *lanes; /* one a thread */
-    float **scratch;     /* one gradient a thread, by_unit only */
-    int64_t *unit_start; /* by_unit: the examples of unit u are unit_member[unit_start[u]] ... */
+    float *users;        /* by_unit: gradients of a group of users, users_room rows of dim numbers */
+    int64_t users_room;
+    int64_t group, group_size; /* its first unit in the block, and how many */
+    int64_t *unit_start;       /* by_unit: the examples of unit u are unit_member[unit_start[u]] ... */
     int64_t *unit_member;
     float *sums;            /* out: dim numbers */
     int64_t units, clipped; /* out: units that were summed, and those of them that were clipped or left out */
@@ -113,13 +115,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_gradient_sum(dpmf_i_gradient *gradient, const
 /* work(gradient, item, worker) for each item; by several threads if the block is worth it. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_gradient_run(dpmf_i_gradient *gradient, int64_t items, dpmf_i_work work);
 
-/* train_clip.c: factors of the block's units; then the derivatives multiplied by them. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_clip_block(dpmf_i_gradient *gradient);
+/* train_clip.c: adds the clipped gradients of the block's units to gradient->sums. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_clip_and_add(dpmf_i_gradient *gradient);
 
-/* train_clip.c: sum over [from, to) of the block of derivatives x inputs, added to `sums` (columns of one item). */
-int64_t dpmf_i_sum_items(const dpmf_i_model *model);
-void dpmf_i_sum_item(const dpmf_i_model *model, const dpmf_i_block *block, int64_t from, int64_t to, int64_t item,
-                     float *sums);
+/* |x|^2 in double: no float overflows it. */
+double dpmf_i_square_of(int64_t count, const float *x);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 

@@ -4,7 +4,7 @@
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
- * f, one product gives the sum of all clipped gradients.
+ * f, one product gives the sum of all clipped gradients. Gradients of users are formed (train_clip.c).
  *
  * A batch goes through in blocks of whole units: DPMF_I_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns. Every entry of G is one sum over the batch in order, whatever the threads.
@@ -21,6 +21,11 @@
 static const double WORTH = 3e7;
 
 enum { BLOCK = 512 }; /* examples: their rows stay in the second cache for the product, and chunks keep threads busy */
+
+enum { USERS_ROOM = 1 << 20 }; /* numbers: users whose gradients are formed at once, enough to keep threads busy */
+
+/* The smallest clip norm: far below it the sum's own subnormal numbers would round by more than clipping leaves. */
+static const double CLIP_MIN = 0x1p-100;
 
 /* ---- who has which examples ---- */
 
@@ -70,6 +75,14 @@ static dpmf_status allocate_block(dpmf_i_gradient *g) {
     return DPMF_OK;
 }
 
+/* At least one a thread, at most what a block can have. */
+static dpmf_status allocate_users(dpmf_i_gradient *g) {
+    const int64_t threads = dpmf_i_pool_threads(g->pool), dim = g->model.dim;
+    g->users_room = USERS_ROOM / dim > threads ? USERS_ROOM / dim : threads;
+    if (g->users_room > g->block.room) g->users_room = g->block.room;
+    return dpmf_i_alloc(g->users_room * dim, sizeof(float), "gradients of users", (void **)&g->users);
+}
+
 static dpmf_status allocate_all(dpmf_i_gradient *g) {
     const dpmf_i_model *m = &g->model;
     const int threads = dpmf_i_pool_threads(g->pool);
@@ -79,17 +92,16 @@ static dpmf_status allocate_all(dpmf_i_gradient *g) {
     TRY(dpmf_i_alloc(m->outputs * m->features, sizeof(float), "the model", (void **)&g->turned.first));
     TRY(dpmf_i_alloc(m->classes * m->hidden, sizeof(float), "the model", (void **)&g->turned.second));
     TRY(dpmf_i_alloc(threads, sizeof *g->lanes, "examples", (void **)&g->lanes));
-    TRY(dpmf_i_alloc(threads, sizeof *g->scratch, "a user's gradient", (void **)&g->scratch));
-    for (int i = 0; i < threads; i++) {
+    for (int i = 0; i < threads; i++)
         TRY(dpmf_i_lanes_create(m, &g->lanes[i]));
-        if (g->clip.by_unit) TRY(dpmf_i_alloc(m->dim, sizeof(float), "a user's gradient", (void **)&g->scratch[i]));
-    }
-    return DPMF_OK;
+    return g->clip.by_unit ? allocate_users(g) : DPMF_OK;
 }
 
 dpmf_status dpmf_i_gradient_create(const dpmf_dataset *data, const dpmf_i_model *model, dpmf_i_clip clip,
                                    dpmf_i_pool *pool, dpmf_i_gradient **out) {
     dpmf_i_gradient *made = NULL;
+    if (!(clip.clip >= CLIP_MIN))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: at least %g", clip.clip, CLIP_MIN);
     TRY(dpmf_i_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->data = data;
     made->model = *model;
@@ -106,12 +118,10 @@ dpmf_status dpmf_i_gradient_create(const dpmf_dataset *data, const dpmf_i_model 
 
 void dpmf_i_gradient_free(dpmf_i_gradient *g) {
     if (g == NULL) return;
-    for (int i = 0; i < dpmf_i_pool_threads(g->pool); i++) {
-        if (g->lanes != NULL) dpmf_i_lanes_free(&g->lanes[i]);
-        if (g->scratch != NULL) dpmf_i_free(g->scratch[i]);
-    }
+    for (int i = 0; g->lanes != NULL && i < dpmf_i_pool_threads(g->pool); i++)
+        dpmf_i_lanes_free(&g->lanes[i]);
     dpmf_i_free(g->lanes);
-    dpmf_i_free(g->scratch);
+    dpmf_i_free(g->users);
     dpmf_i_free((void *)g->block.x);
     dpmf_i_free(g->block.label);
     dpmf_i_free(g->block.start);
@@ -156,8 +166,8 @@ static void take_rows(int64_t width, int64_t count, const float *lanes, float *r
             rows[l * width + i] = lanes[i * DPMF_I_LANES + l];
 }
 
-/* In double, four sums at a time: no float overflows it. */
-static double square_of(int64_t count, const float *x) {
+/* Four sums at a time. */
+double dpmf_i_square_of(int64_t count, const float *x) {
     double sum[4] = {0};
     int64_t i = 0;
     for (; i + 4 <= count; i += 4)
@@ -184,19 +194,12 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
         take_rows(m->classes, count, lanes->second, b->second + from * m->classes);
     }
     for (int64_t i = from; i < from + count; i++) {
-        const double inputs = square_of(m->features, b->x[i]) + 1.0;
-        b->square[i] = square_of(m->outputs, b->first + i * m->outputs) * inputs;
+        const double inputs = dpmf_i_square_of(m->features, b->x[i]) + 1.0;
+        b->square[i] = dpmf_i_square_of(m->outputs, b->first + i * m->outputs) * inputs;
         if (m->hidden > 0)
-            b->square[i] +=
-                square_of(m->classes, b->second + i * m->classes) * (square_of(m->hidden, b->hidden_rows[i]) + 1.0);
+            b->square[i] += dpmf_i_square_of(m->classes, b->second + i * m->classes) *
+                            (dpmf_i_square_of(m->hidden, b->hidden_rows[i]) + 1.0);
     }
-    return DPMF_OK;
-}
-
-static dpmf_status sum_item(void *context, int64_t item, int worker) {
-    dpmf_i_gradient *g = context;
-    (void)worker;
-    dpmf_i_sum_item(&g->model, &g->block, 0, g->block.count, item, g->sums);
     return DPMF_OK;
 }
 
@@ -211,8 +214,7 @@ static dpmf_status finish_block(dpmf_i_gradient *g) {
     dpmf_i_block *b = &g->block;
     if (b->count == 0) return DPMF_OK;
     TRY(dpmf_i_gradient_run(g, (b->count + DPMF_I_LANES - 1) / DPMF_I_LANES, derive_chunk));
-    TRY(dpmf_i_clip_block(g));
-    TRY(dpmf_i_gradient_run(g, dpmf_i_sum_items(&g->model), sum_item));
+    TRY(dpmf_i_clip_and_add(g));
     b->count = b->units = 0;
     return DPMF_OK;
 }

@@ -22,6 +22,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * The arithmetic of the sums: a library whose sums of the same run may differ in a bit (kernels, orders, exp and tanh,
+ * clipping) has another number here, or the difference of two runs under one row of noise would be the sums' alone.
+ * 1: users' derivatives scaled before they are summed; 2: users' gradients as measured, zero for subnormal numbers.
+ */
+enum { ARITHMETIC = 2 };
+
 static void add_text(dpmf_i_writer *w, const char *name, const char *value) {
     dpmf_i_write_raw(w, name);
     dpmf_i_write_raw(w, ": ");
@@ -86,7 +93,6 @@ static void add_run(dpmf_i_writer *w, const dpmf_trainer *t) {
     add_text(w, "sampler", dpmf_sampler_text(t->sampler));
     add_integer(w, "units", t->sampler->units);
     add_bytes(w, "sampler's key", t->sampler->commitment);
-    add_text(w, "sampler's label", t->sampler->label);
 }
 
 dpmf_status dpmf_i_trainer_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity,
@@ -97,9 +103,11 @@ dpmf_status dpmf_i_trainer_identify(const dpmf_trainer *t, const uint8_t key[DPM
     char *made = NULL;
     TRY(dpmf_i_key_derive(key, "dpmf trainer key commitment 1", "", commitment));
     add_bytes(&w, "key", commitment);
+    add_integer(&w, "arithmetic", ARITHMETIC);
     add_run(&w, t);
     add_optimizer(&w, &t->options);
     TRY_DONE(add_schedule(&w, t));
+    add_text(&w, "sampler's label", t->sampler->label); /* often made of the above: what differs there is said first */
     TRY_DONE(w.status);
     const dpmf_i_part part = {w.text, w.length};
     TRY_DONE(dpmf_i_sha256(1, &part, shared));

@@ -190,6 +190,37 @@ static void test_sampled(void **state) {
 }
 
 /* Mechanisms as they are made, for a plain run and an amplified one. */
+/* One unit more or less moves others: only coins that a unit has to itself realise add-remove adjacency. */
+static void test_adjacency(void **state) {
+    static const struct {
+        const char *text;
+        dpmf_sampling sampling;
+        int accepted;
+    } cases[] = {
+        {"cyclic:5", {DPMF_SAMPLING_NONE, 0, 0}, 0},
+        {"shuffled:5", {DPMF_SAMPLING_NONE, 0, 0}, 0},
+        {"scheduled:2,1,20", {DPMF_SAMPLING_NONE, 0, 0}, 0},
+        {"block-cyclic:0.1,4", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 4}, 0},
+        {"block-cyclic:0.1,1", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 1}, 1},
+        {"poisson:0.1", {DPMF_SAMPLING_POISSON, 0.1, 0}, 1},
+        {"balls-in-bins:4", {DPMF_SAMPLING_BALLS_IN_BINS, 0, 4}, 1},
+        {"min-sep:0.1,4", {DPMF_SAMPLING_MIN_SEPARATION, 0.1, 4}, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpmf_sampler *s = NULL;
+        dpmf_participation *full = NULL;
+        check_ok(dpmf_sampler_create(cases[i].text, 100, 20, key, NULL, &s));
+        check_ok(dpmf_participation_create(DPMF_PARTICIPATION_FULL, 20, 0, 0, &full));
+        dpmf_mechanism mechanism = {.steps = 20, .participation = full, .sampling = cases[i].sampling};
+        check_ok(dpmf_sampler_check(s, &mechanism));
+        mechanism.adjacency = DPMF_ADJACENCY_ADD_REMOVE;
+        assert_int_equal(dpmf_sampler_check(s, &mechanism) == DPMF_OK, cases[i].accepted);
+        dpmf_participation_free(full);
+        dpmf_sampler_free(s);
+    }
+}
+
 static void test_mechanisms(void **state) {
     (void)state;
     dpmf_workload *a = NULL;
@@ -225,10 +256,8 @@ static void test_mechanisms(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_random_samplers),
-        cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_mechanisms),
+        cmocka_unit_test(test_patterns),  cmocka_unit_test(test_random_samplers), cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_adjacency), cmocka_unit_test(test_mechanisms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

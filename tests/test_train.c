@@ -72,6 +72,7 @@ static void compare_gradient(int64_t hidden, dpmf_i_clip clip, int threads) {
     for (int64_t u = 0; clip.by_unit && u < data->units; u++)
         assert_true(g->unit_start[u + 1] - g->unit_start[u] <= 30);
     g->block.room = 30;
+    g->users_room = 2;
     check_ok(dpmf_i_gradient_sum(g, w, count, batch, 0, 1));
     assert_memory_equal(once, g->sums, (size_t)model.dim * sizeof *once);
     free(once);
@@ -132,11 +133,105 @@ static void test_clip_norm(void **unused) {
     dpmf_dataset_free(data);
 }
 
+/* ---- numbers at the end of the range ---- */
+
+/* Softmax regression at zero, or a hidden layer: the norm of what the units of a small data set add, each alone. */
+static double largest_added(int64_t hidden, dpmf_i_clip clip, int64_t count, int64_t features, const float *x,
+                            const int32_t *label, const int64_t *unit, int64_t *clipped) {
+    dpmf_dataset *data = NULL;
+    dpmf_i_model model;
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_gradient *g = NULL;
+    double largest = 0;
+    check_ok(dpmf_dataset_create(count, features, 2, x, label, unit, &data));
+    check_ok(dpmf_i_model_of(features, hidden, 2, &model));
+    check_ok(dpmf_i_pool_create(1, &pool));
+    check_ok(dpmf_i_gradient_create(data, &model, clip, pool, &g));
+    float *w = calloc((size_t)model.dim, sizeof *w);
+    check_ok(dpmf_i_model_start(&model, 1, w));
+    *clipped = 0;
+    for (int64_t u = 0; u < (clip.by_unit ? data->units : count); u++) {
+        double sum = 0;
+        check_ok(dpmf_i_gradient_sum(g, w, 1, &u, 0, 1));
+        for (int64_t i = 0; i < model.dim; i++)
+            sum += (double)g->sums[i] * (double)g->sums[i];
+        largest = fmax(largest, sqrt(sum));
+        *clipped += g->clipped;
+    }
+    free(w);
+    dpmf_i_gradient_free(g);
+    dpmf_i_pool_free(pool);
+    dpmf_dataset_free(data);
+    return largest;
+}
+
+/*
+ * A user whose examples cancel: a and b of one class and a + b of the other, of size 1e30. Their sum in float is what
+ * rounding makes of it, and another one if the terms are scaled before; what is added must be what was measured.
+ */
+static void test_cancelling_user(void **unused) {
+    const int32_t label[6] = {0, 0, 1, 0, 1, 1};
+    const int64_t unit[6] = {0, 0, 0, 1, 1, 1};
+    int64_t clipped = 0;
+    uint64_t seed = 17;
+    (void)unused;
+    const float found[12] = {1.5137717277189306e30f, 0, 1.952467333603597e30f, 0, 3.4662390613225276e30f, 0, 1, 2, 3};
+    assert_true(largest_added(0, (dpmf_i_clip){1, 0, 1}, 6, 2, found, label, unit, &clipped) <= 1);
+    for (int i = 0; i < 300; i++) {
+        const float size = i % 3 == 0 ? 1e30f : i % 3 == 1 ? 1e8f : 1e-3f;
+        float x[6] = {0};
+        for (int u = 0; u < 6; u += 3) {
+            x[u] = (float)(1.5 + 0.5 * check_random(&seed)) * size;
+            x[u + 1] = (float)(1.5 + 0.5 * check_random(&seed)) * size;
+            x[u + 2] = x[u] + x[u + 1];
+        }
+        const double clip = i % 2 ? 1 : 0.01;
+        assert_true(largest_added(0, (dpmf_i_clip){clip, 0, 1}, 6, 1, x, label, unit, &clipped) <= clip);
+        assert_true(largest_added(4, (dpmf_i_clip){clip, 0, 1}, 6, 1, x, label, unit, &clipped) <= clip);
+    }
+}
+
+/* Where f d is subnormal it could round up by half of itself, and be multiplied by a large input. */
+static void test_subnormal_derivatives(void **unused) {
+    const float size[] = {3e38f, 2.9e38f, 1e38f, 3e37f, 1e33f, 1e20f, 1e-20f, 1e-42f};
+    const double clips[] = {1e-6, 3e-7, 1.7e-6, 1e-5, 1e-3, 1, 1e-9, 1e-20, 1e-30};
+    const int32_t label[2] = {0, 1};
+    const int64_t unit[2] = {0, 1};
+    int64_t clipped = 0;
+    (void)unused;
+    for (int s = 0; s < 8; s++)
+        for (int c = 0; c < 9; c++)
+            for (int kind = 0; kind < 4; kind++) {
+                const float x[2] = {size[s], -0.7f * size[s]};
+                const dpmf_i_clip clip = {clips[c], 0, kind % 2};
+                const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
+                assert_true(added <= clips[c]);
+                if (clips[c] < 0.3) assert_int_equal(clipped, 2);
+                /* Where f d is normal, nothing is lost. */
+                if (clipped > 0 && clips[c] > 1e-37 * fmax((double)size[s], 1))
+                    assert_true(added >= clips[c] * (1 - 1e-6));
+            }
+}
+
+/* 49 (1/49) is below 1 in double; a user of 49 examples is not clipped for that. */
+static void test_count_of_clipped(void **unused) {
+    float x[49] = {0};
+    int32_t label[49] = {0};
+    int64_t unit[49] = {0}, clipped = 0;
+    (void)unused;
+    label[0] = 1;
+    assert_true(largest_added(0, (dpmf_i_clip){INFINITY, 0, 1}, 49, 1, x, label, unit, &clipped) > 0.1);
+    assert_int_equal(clipped, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_gradient),
         cmocka_unit_test(test_clip_norm),
+        cmocka_unit_test(test_cancelling_user),
+        cmocka_unit_test(test_subnormal_derivatives),
+        cmocka_unit_test(test_count_of_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

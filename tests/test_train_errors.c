@@ -62,6 +62,7 @@ static void test_bad_options(void **unused) {
     REFUSE(hidden, (int64_t)1 << 40, "hidden");
     REFUSE(clip, 0, "clip = 0");
     REFUSE(clip, NAN, "clip");
+    REFUSE(clip, 1e-40, "clip = 1e-40");
     REFUSE(clip, INFINITY, "clip = inf");
     REFUSE(zero_above, -1, "zero_above");
     REFUSE(zero_above, NAN, "zero_above");

@@ -210,6 +210,7 @@ static void test_noise_is_bound(void **unused) {
         if (i == 10) plan.sigma = 0.8;
         case_run r = case_open(i == 11 ? other : data, &plan);
         check_ok(dpmf_i_trainer_identify(r.trainer, r.key, &identity, labels[i]));
+        assert_non_null(strstr(identity, "\narithmetic: 2\n")); /* so is another arithmetic of the sums */
         for (int j = 0; j < i; j++)
             assert_string_not_equal(labels[i], labels[j]);
         dpmf_i_free(identity);

@@ -11,6 +11,7 @@ import time
 import unittest
 
 from harness import DPMF, Case, run
+from verify_cases import File
 
 KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
         "workload", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
@@ -184,6 +185,34 @@ class Designed(Training):
         self.refuse(bare, *self.csv, says="no sigma")
         self.assertEqual(self.train(bare, "--noiseless")["sampler"], "cyclic:60")
         self.refuse(self.write("junk", "junk"), *self.csv, code=1)
+
+    def test_forged_file(self):
+        """A sensitivity that is too small, under a digest that fits: no guarantee is printed, and nothing is trained."""
+        self.ok("design", "--steps", "50", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", "--no-bench", "-o",
+                self.path("m"))
+        forged = File(self.weights("m"))
+        forged.root["sensitivity"]["value"] *= 0.999
+        path = self.write("forged", forged.bytes())
+        self.refuse(path, *self.csv, code=1, says="sensitivity")
+        self.refused(1, "account", path, says="sensitivity")
+
+    def test_add_remove(self):
+        for sampling in ("none", "poisson", "block-cyclic"):
+            self.refuse(*self.csv, *self.plan, "--epsilon", "8", "--delta", "1e-5", "--sampling", sampling,
+                        "--adjacency", "add-remove", says="add-remove")
+
+    def test_runs_draw_batches_of_their_own(self):
+        """At tiny rates the weights are the rate times a sum over the batches: were they the same batches, twice the rate
+        would give twice the weights."""
+        self.train("--steps", "10", "--epochs", "1", *self.private, *self.seed, "--checkpoint", self.path("c"))
+        found = []
+        for rate in ("1e-6", "2e-6"):
+            self.train(self.path("c.mechanism"), "--noiseless", *self.seed, "--learning-rate", rate, "--clip", "1",
+                       "--out", self.path("w"))
+            content = self.weights("w")
+            found.append(struct.unpack("<%dd" % 12, content[-96:]))  # 4 classes of 2 features and a bias
+        ratios = [b / a for a, b in zip(*found)]
+        self.assertGreater(max(abs(ratio - 2) for ratio in ratios), 0.01, ratios)
 
 
 class Resume(Training):
