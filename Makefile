@@ -9,7 +9,7 @@ presets := release asan
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
 presets += clang tsan
-parts += scripts/test_python.sh
+parts += scripts/test_python.sh scripts/test_aarch64.sh
 long_presets += libfuzzer-long
 endif
 

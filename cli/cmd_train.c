@@ -12,6 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+const training_team *training_together = NULL;
+
+/* Where several train together, what one could not do ends all of them. */
+static int all(int code) {
+    return training_together != NULL ? training_together->all(code) : code;
+}
+
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -35,7 +42,8 @@ static int check_usage(const arguments *given) {
     return 0;
 }
 
-static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
+dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
+    const arguments *given = t->given;
     if (option_given(given, OPTION_TESTING_SEED))
         return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
     if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
@@ -58,6 +66,11 @@ static void read_options(training *t) {
     o->schedule = t->schedule;
     o->seed = (uint64_t)given->count[OPTION_SEED];
     o->run = run_with((int)given->count[OPTION_THREADS]);
+    if (training_together != NULL) {
+        o->part = training_together->part;
+        o->parts = training_together->parts;
+        o->reduce = training_together->reduce;
+    }
 }
 
 /* A checkpoint that is there is gone on from; one of another run is refused. */
@@ -70,39 +83,65 @@ static int resume(training *t) {
     return 0;
 }
 
-static int prepare(training *t) {
-    int code = training_data(t);
-    if (code == 0) code = training_mechanism(t);
-    if (code != 0) return code;
-    read_options(t);
-    dpmf_status status = get_key(t->given, t->key);
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    code = training_sampler(t);
-    if (code != 0) return code;
-    status = dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &t->how, &t->trainer);
+static int get_mechanism(training *t) {
+    return training_together != NULL ? training_together->mechanism(t) : training_mechanism(t);
+}
+
+static int get_key(training *t) {
+    if (training_together != NULL) return training_together->key(t);
+    dpmf_status status = training_key(t, t->key);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int open_trainer(training *t) {
+    dpmf_status status = dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &t->how, &t->trainer);
     dpmf_key_wipe(t->key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     /* Test data that do not fit are better found now than after the last step. */
     status = dpmf_trainer_evaluate(t->trainer, t->test, NULL, NULL);
-    return status == DPMF_OK ? resume(t) : fail_status(DPMF_ERROR_FORMAT, NULL);
+    return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
 }
 
-static dpmf_status save(const training *t) {
+static int prepare(training *t) {
+    const training_team *team = training_together;
+    int code = all(training_data(t));
+    if (code == 0) code = get_mechanism(t);
+    if (code != 0) return code;
+    read_options(t);
+    code = get_key(t);
+    if (code == 0) code = all(training_sampler(t));
+    if (code == 0 && team != NULL) code = team->agree(t);
+    if (code == 0) code = all(open_trainer(t));
+    if (code != 0) return code;
+    return team != NULL ? team->resume(t) : resume(t);
+}
+
+static int save(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
-    return path != NULL ? dpmf_trainer_save(t->trainer, path) : DPMF_OK;
+    if (path == NULL) return 0;
+    if (training_together != NULL) return training_together->save(t);
+    dpmf_status status = dpmf_trainer_save(t->trainer, path);
+    return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_NUMERICAL : status, NULL);
+}
+
+static dpmf_status take_step(training *t) {
+    dpmf_status status = dpmf_trainer_next(t->trainer);
+    return training_together != NULL ? training_together->step(status) : status;
 }
 
 /* A run that is told to stop keeps what it has. */
 static int run_steps(training *t) {
     const int64_t every = t->given->count[OPTION_EVERY], begun = dpmf_trainer_step(t->trainer);
     dpmf_status status = DPMF_OK;
-    while (status == DPMF_OK && dpmf_trainer_step(t->trainer) < t->steps) {
-        status = dpmf_trainer_next(t->trainer);
-        if (status == DPMF_OK && dpmf_trainer_step(t->trainer) % every == 0) status = save(t);
+    int code = 0;
+    while (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) < t->steps) {
+        status = take_step(t);
+        if (status == DPMF_OK && dpmf_trainer_step(t->trainer) % every == 0) code = save(t);
     }
-    if (status == DPMF_ERROR_CANCELLED && save(t) != DPMF_OK) return fail_status(DPMF_ERROR_IO, NULL);
-    if (status == DPMF_OK && begun < t->steps && t->steps % every != 0) status = save(t);
+    if (status == DPMF_ERROR_CANCELLED) code = save(t);
+    if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save(t);
     progress_clear();
+    if (code != 0) return code;
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* nothing in the command is to blame */
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
@@ -126,7 +165,9 @@ static int train(training *t) {
     const double begun = now();
     code = run_steps(t);
     t->seconds = now() - begun;
+    if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
+    if (training_together != NULL && training_together->part != 0) return 0; /* one of them speaks for all */
     dpmf_status status = dpmf_trainer_evaluate(t->trainer, t->test, &t->accuracy, &t->loss);
     if (status != DPMF_OK) return fail_status(status, NULL);
     code = write_weights(t);

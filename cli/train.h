@@ -35,4 +35,25 @@ int training_mechanism(training *t);   /* designed, or from a file, or from an e
 int training_sampler(training *t);     /* what the mechanism assumes */
 int training_print(const training *t); /* train_answer.c */
 
+dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* given, read, or fresh (cmd_train.c) */
+
+/*
+ * Several processes that train together (cli/mpi): what one of them does otherwise than a process alone. A call marked
+ * collective is made by all of them in the same order, with nothing that can fail between it and an `all` before it.
+ */
+typedef struct training_team {
+    int64_t part, parts;
+    dpmf_status (*reduce)(void *context, float *sums, int64_t count); /* collective, as the trainer wants it */
+    int (*all)(int code);                    /* collective: 0 if it is 0 everywhere, else the code of one that failed */
+    dpmf_status (*step)(dpmf_status status); /* what dpmf_trainer_next gave here; returns what it was for all */
+    int (*mechanism)(training *t);           /* collective: the one of part 0, where it is designed */
+    int (*key)(training *t);                 /* collective: the one of part 0, where it is fresh */
+    int (*agree)(training *t);               /* collective: does everybody run the same? */
+    int (*save)(training *t);                /* collective */
+    int (*resume)(training *t);              /* collective */
+    int (*finish)(training *t);              /* collective: all have the same weights */
+} training_team;
+
+extern const training_team *training_together; /* NULL: alone */
+
 #endif

@@ -36,7 +36,7 @@ static int account_for(const training *t, guarantee *g) {
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
-             " The numbers of examples, features and classes are taken as public.");
+             "The numbers of examples, features and classes are taken as public.\n");
     return 0;
 }
 

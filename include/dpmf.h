@@ -824,6 +824,8 @@ typedef struct dpmf_noise_options {
     const char *label;        /* NULL, or a name of this run: runs of other names get other noise from the same key */
     const char *state;        /* NULL, or the path of a state file, made with the first row if it is missing */
     int replay;               /* 1: rows that the state file has seen may be asked for again */
+    int whole_state;          /* 1: the state file is that of the whole row, not of this shard: one of several processes
+                               * keeps it, and a row counts as handed out when that one's part is */
     const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
     dpmf_run run;        /* threads; progress of seeking */
 } dpmf_noise_options;
@@ -897,6 +899,12 @@ DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise); /* 0: the mechanism
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
+
+/*
+ * The same from the checkpoints of other shards of the same stream, all at the same row, that together cover this
+ * one, in the order of their coordinates: for a run that goes on with another number of processes.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *const *path);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism

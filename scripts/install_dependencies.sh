@@ -6,7 +6,8 @@
 #   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
-# DPMF_ALL=1 adds what the optional tests need: clang, and Chromium, in which the pages of `report` are looked at.
+# DPMF_ALL=1 adds what the optional tests need: clang, MPI, and Chromium, in which the pages of `report` are
+# looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,6 +60,8 @@ find_missing() {
         fi
         if [ "${DPMF_ALL:-0}" = 1 ]; then
             need_command clang-14 clang-14
+            need_module libopenmpi-dev ompi-c
+            need_command openmpi-bin mpirun
             need_command chromium chromium chromium-browser google-chrome
             if ! [ -e "$(clang-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null)" ]; then
                 missing+=(libclang-rt-14-dev)

@@ -57,6 +57,8 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
     if (o->state != NULL && *o->state == '\0') return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->replay != 0 && o->state == NULL)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "replay: it is about a state file, and none is given");
+    if (o->whole_state != 0 && o->state == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "whole_state: it is about a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
                            "label: a mechanism with a user's operator has no digest and needs one of its own, so that "
@@ -130,7 +132,14 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     TRY(dpmf_i_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
     if (o->prefetch) TRY(dpmf_i_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
     if (o->state == NULL) return DPMF_OK;
-    TRY(dpmf_i_state_open(o->state, &noise->identity, noise->replay, &noise->state));
+    dpmf_i_identity bound = noise->identity;
+    if (o->whole_state) {
+        bound.offset = 0;
+        bound.count = bound.dim;
+    }
+    dpmf_status status = dpmf_i_state_open(o->state, &bound, noise->replay, &noise->state);
+    dpmf_i_wipe(&bound, sizeof bound);
+    TRY(status);
     noise->step = dpmf_i_state_reserved(noise->state);
     noise->in_doubt = dpmf_i_state_arrived(noise->state) < noise->step;
     return DPMF_OK;

@@ -32,6 +32,9 @@ struct dpmf_noise {
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
 
+/* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise_checkpoint.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
+
 /* Ends prefetching for now; the second also brings the stream to noise->step. The stream is then the caller's. */
 void dpmf_i_noise_drop_prefetched(dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise);

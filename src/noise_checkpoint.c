@@ -71,16 +71,19 @@ static dpmf_status check_size(const dpmf_noise *noise, const char *path, int64_t
                        dpmf_i_secret_show(path, shown), size, wanted);
 }
 
-/* The bytes are authentic: go to their row, if the rules of the state file allow it. */
-static dpmf_status load_bytes(dpmf_noise *noise, const uint8_t *bytes) {
-    int64_t step = 0;
-    memcpy(&step, bytes + DPMF_I_RECORD, 8);
+dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers) {
     TRY(dpmf_i_noise_check_seek(noise, step));
     dpmf_i_noise_drop_prefetched(noise);
-    TRY(dpmf_i_stream_state_load(noise->stream, step, bytes + HEAD));
+    TRY(dpmf_i_stream_state_load(noise->stream, step, buffers));
     noise->step = step;
     noise->in_doubt = 0;
     return DPMF_OK;
+}
+
+static dpmf_status load_bytes(dpmf_noise *noise, const uint8_t *bytes) {
+    int64_t step = 0;
+    memcpy(&step, bytes + DPMF_I_RECORD, 8);
+    return dpmf_i_noise_adopt(noise, step, bytes + HEAD);
 }
 
 dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {

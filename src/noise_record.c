@@ -80,6 +80,11 @@ dpmf_status dpmf_i_record_make(const dpmf_i_identity *identity, dpmf_i_record_ki
     return DPMF_OK;
 }
 
+void dpmf_i_record_shard(const uint8_t record[DPMF_I_RECORD], int64_t *offset, int64_t *count) {
+    memcpy(offset, record + offsetof(fields, offset), sizeof *offset);
+    memcpy(count, record + offsetof(fields, count), sizeof *count);
+}
+
 static dpmf_status differ_integer(const char *what, const char *shown, const char *field, int64_t held, int64_t now) {
     return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
                        "the %s '%s' belongs to another stream: %s is %" PRId64 " in it and %" PRId64 " here", what,

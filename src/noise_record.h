@@ -37,6 +37,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_record_make(const dpmf_i_identity *identity, 
 DPMF_MUST_CHECK dpmf_status dpmf_i_record_check(const dpmf_i_identity *identity, dpmf_i_record_kind kind,
                                                 const char *path, const uint8_t record[DPMF_I_RECORD]);
 
+/* The shard that a record speaks of; not authenticated until it is checked with that shard in the identity. */
+void dpmf_i_record_shard(const uint8_t record[DPMF_I_RECORD], int64_t *offset, int64_t *count);
+
 /* "state file", "checkpoint": for messages. */
 const char *dpmf_i_record_name(dpmf_i_record_kind kind);
 

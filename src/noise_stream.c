@@ -210,11 +210,16 @@ static int64_t head_size(const dpmf_i_stream *s) {
     return s->plan.family->holds ? (int64_t)sizeof(int64_t) : 0;
 }
 
-int64_t dpmf_i_stream_state_size(const dpmf_i_stream *s) {
+dpmf_i_stream_layout dpmf_i_stream_state_layout(const dpmf_i_stream *s) {
     const dpmf_i_plan *plan = &s->plan;
-    if (!plan->family->has_state) return 0;
+    if (!plan->family->has_state) return (dpmf_i_stream_layout){0};
     int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size;
-    return head_size(s) + plan->slots * plan->count * size;
+    return (dpmf_i_stream_layout){head_size(s), plan->slots, size};
+}
+
+int64_t dpmf_i_stream_state_size(const dpmf_i_stream *s) {
+    const dpmf_i_stream_layout of = dpmf_i_stream_state_layout(s);
+    return of.head + of.slots * s->plan.count * of.size;
 }
 
 static void copy_slots(const dpmf_i_stream *s, uint8_t *bytes, int load) {

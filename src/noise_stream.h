@@ -53,4 +53,13 @@ int64_t dpmf_i_stream_state_size(const dpmf_i_stream *stream);
 DPMF_MUST_CHECK dpmf_status dpmf_i_stream_state_save(const dpmf_i_stream *stream, uint8_t *bytes);
 DPMF_MUST_CHECK dpmf_status dpmf_i_stream_state_load(dpmf_i_stream *stream, int64_t step, const uint8_t *bytes);
 
+/*
+ * How those bytes are laid out: `head` bytes that are the same for every shard at the same row, then `slots` rows of
+ * `size` bytes a coordinate.
+ */
+typedef struct dpmf_i_stream_layout {
+    int64_t head, slots, size;
+} dpmf_i_stream_layout;
+dpmf_i_stream_layout dpmf_i_stream_state_layout(const dpmf_i_stream *stream);
+
 #endif
