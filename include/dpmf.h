@@ -1144,7 +1144,7 @@ typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf
 
 typedef struct dpmf_trainer_options {
     int64_t hidden;    /* 0: softmax regression; else one hidden layer of so many units */
-    double clip;       /* per unit; infinity: none, without noise only */
+    double clip;       /* per unit, at least 2^-100; infinity: none, without noise only */
     double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
                         * largest coordinate); 0: never */
     int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is what is clipped */

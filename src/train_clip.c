@@ -9,8 +9,8 @@
  *
  *     |added| <= (1 + u)^2 limit (1 + 2^-25) + sqrt(dim) 2^-150  <=  clip,
  *
- * since limit = clip (1 - 8u), and clip >= 2^-100 and dim <= 2^40 (four terabytes) keep the last term below clip 2^-25. (1 + 2^-25 is more
- * than double loses in |g|: sums of up to 2^24 terms by four, and in slices where a vector is longer.)
+ * since limit = clip (1 - 8u), and clip >= 2^-100 and dim <= 2^40 (four terabytes) keep the last term below clip 2^-25.
+ * (1 + 2^-25 is more than double loses in |g|: sums of up to 2^24 terms by four, and in slices where a vector is longer.)
  *
  * Users. The gradient of a user with the examples i = 1..n is g_u = (1/n) sum_i g_i: the mean, so that users count alike
  * however much data they have, and clip means the same for all. The sum v = fl(sum_i g_i) rounds, and where examples
@@ -83,7 +83,7 @@ static double factor_of(const dpmf_i_clip *clip, double norm) {
     return norm > limit ? limit / norm : 1.0;
 }
 
-/* To float by at most 2^-24 relative, upwards: subnormal numbers, which may round by half of themselves, become 0. */
+/* To float, upwards by at most 2^-24 relative: subnormal numbers, which may round to twice themselves, become 0. */
 static float scaled(double factor, float value) {
     const double exact = factor * (double)value;
     return fabs(exact) < (double)FLT_MIN ? 0.0f : (float)exact;

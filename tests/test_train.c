@@ -191,7 +191,7 @@ static void test_cancelling_user(void **unused) {
     }
 }
 
-/* Where f d is subnormal it could round up by half of itself, and be multiplied by a large input. */
+/* Where f d is subnormal it could round to twice itself, and be multiplied by a large input. */
 static void test_subnormal_derivatives(void **unused) {
     const float size[] = {3e38f, 2.9e38f, 1e38f, 3e37f, 1e33f, 1e20f, 1e-20f, 1e-42f};
     const double clips[] = {1e-6, 3e-7, 1.7e-6, 1e-5, 1e-3, 1, 1e-9, 1e-20, 1e-30};

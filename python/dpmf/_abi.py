@@ -357,6 +357,7 @@ class dpmf_noise_options(Structure):
         ("label", c_char_p),
         ("state", c_char_p),
         ("replay", c_int),
+        ("whole_state", c_int),
         ("scratch", c_char_p),
         ("run", dpmf_run),
     ]
@@ -587,6 +588,7 @@ FUNCTIONS = {
     "dpmf_noise_calibrated": (c_int, [POINTER(dpmf_noise)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
+    "dpmf_noise_load_parts": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_char_p)]),
     "dpmf_design_options_defaults": (dpmf_design_options, []),
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),
