@@ -284,6 +284,12 @@ static int compute(const arguments *given, account *a) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (a->how.compositions == 0 && a->ask == ASK_RHO) a->how.compositions = a->found.compositions;
     dpmf_privacy_statement(&a->found, &a->how, option_text(given, OPTION_UNIT), a->statement, sizeof a->statement);
+    if (observed_breaks(&a->observed))
+        snprintf(
+            a->statement, sizeof a->statement,
+            "The log breaks the participation that the design assumes: the design's guarantee of epsilon = %.4g at "
+            "delta = %.4g does not hold for this run.\n",
+            a->found.epsilon, a->found.delta);
     return 0;
 }
 
@@ -296,6 +302,7 @@ int cmd_account(const arguments *given) {
     if (code == 0) code = read_log(given, &a);
     if (code == 0) code = compute(given, &a);
     if (code == 0) code = print(given, &a);
+    if (code == 0 && observed_breaks(&a.observed)) code = EXIT_NEGATIVE;
     observed_close(&a.observed);
     dpmf_mechanism_free(a.mechanism);
     return code;

@@ -83,8 +83,8 @@ static void row(text_buffer *t, const char *name, double value, const char *kind
 
 void observed_table(text_buffer *t, const observed_run *o) {
     const char *kind = dpmf_kind_name(o->privacy.kind);
-    text_add(t, "\nThe run that happened: %lld participations of %lld clients\n", (long long)o->log.count,
-             (long long)o->log.clients);
+    text_add(t, "\nThe run that happened: %lld participations of %lld client%s\n", (long long)o->log.count,
+             (long long)o->log.clients, o->log.clients == 1 ? "" : "s");
     row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
     row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
     text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
@@ -96,6 +96,10 @@ void observed_table(text_buffer *t, const observed_run *o) {
                  o->sensitivity.kind == DPMF_EXACT
                      ? "the run breaks what the design assumes: its guarantee does not hold"
                      : "that the run keeps to what the design assumes is not proven");
+}
+
+bool observed_breaks(const observed_run *o) {
+    return o->log.count > 0 && exceeds(o) && o->sensitivity.kind == DPMF_EXACT;
 }
 
 /* Up to four digits: a guarantee is never rounded down. */
@@ -116,6 +120,6 @@ void observed_statement(text_buffer *t, const observed_run *o) {
         (long long)o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind),
         log_client(&o->log, o->worst), o->designed.value, four_digits(o->privacy.epsilon),
         four_digits(o->privacy.delta), o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
-    if (exceeds(o) && o->sensitivity.kind == DPMF_EXACT)
+    if (observed_breaks(o))
         text_add(t, " Here the log breaks the participation that the design assumes, and its guarantee does not hold.");
 }

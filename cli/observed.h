@@ -28,4 +28,7 @@ void observed_json(text_buffer *t, const observed_run *o);
 void observed_table(text_buffer *t, const observed_run *o);
 void observed_statement(text_buffer *t, const observed_run *o);
 
+/* Does the log break, for sure, what the design assumes? Then the design's guarantee does not hold. */
+bool observed_breaks(const observed_run *o);
+
 #endif

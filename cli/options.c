@@ -36,15 +36,17 @@ const option_row options[OPTION_TOTAL] = {
                        .count_high = MOST_STEPS,
                        .verbs = DESIGN | TRAIN,
                        .help = "passes over the data: how often one example takes part"},
-    [OPTION_WORKLOAD] = {.name = "workload",
-                         .kind = KIND_TEXT,
-                         .argument = "WORKLOAD",
-                         .values = WORKLOADS,
-                         .preset = "prefix",
-                         .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-                         .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
-                                 "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
-                                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR"},
+    [OPTION_WORKLOAD] =
+        {.name = "workload",
+         .kind = KIND_TEXT,
+         .argument = "WORKLOAD",
+         .values = WORKLOADS,
+         .preset = "prefix",
+         .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
+         .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
+                 "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
+                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR. train: that of its "
+                 "optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
@@ -244,16 +246,18 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = ACCOUNT,
                          .help = "with --rho: it is a Gaussian mechanism, rho = mu^2/2, and epsilon exact"},
-    [OPTION_SAMPLING] = {.name = "sampling",
-                         .kind = KIND_TEXT,
-                         .argument = "SAMPLING",
-                         .values = "none|poisson:Q|block-cyclic:Q,BANDS|balls-in-bins:BINS|min-sep:P,B",
-                         .preset = "none",
-                         .verbs = DESIGN | ACCOUNT | TRAIN,
-                         .help = "secret random choice of the batches: none; each example in each step with "
-                                 "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
-                                 "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
-                                 "probability P and then not for B steps"},
+    [OPTION_SAMPLING] =
+        {.name = "sampling",
+         .kind = KIND_TEXT,
+         .argument = "SAMPLING",
+         .values = "none|poisson:Q|block-cyclic:Q,BANDS|balls-in-bins:BINS|min-sep:P,B",
+         .preset = "none",
+         .verbs = DESIGN | ACCOUNT | TRAIN,
+         .help = "secret random choice of the batches: none; each example in each step with "
+                 "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
+                 "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
+                 "probability P and then not for B steps. design takes none and block-cyclic, train poisson too: the "
+                 "numbers follow from the run"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -387,7 +391,9 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "4",
                              .verbs = DESIGN | REPORT,
-                             .help = "noise may take this many times as long as independent noise"},
+                             .help =
+                                 "noise may take this many times as long as independent noise. report measures nothing "
+                                 "without it"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",

@@ -206,6 +206,7 @@ static int design_mechanism(training *t) {
     how.epsilon = given->number[OPTION_EPSILON];
     how.delta = given->number[OPTION_DELTA];
     how.dim = t->dim;
+    how.no_bench = 1; /* gradients take far longer than any noise here, and the choice is the same on every machine */
     how.families = given->text[OPTION_FAMILY];
     how.sampling = strcmp(sampling, "block-cyclic") == 0 ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
     how.run = run_with((int)given->count[OPTION_THREADS]);
@@ -239,7 +240,7 @@ static bool same_sampling(const training *t) {
     return true; /* a design under block-cyclic sampling may choose not to need it */
 }
 
-/* The design of an earlier run of the same command: timings may make a second one differ. NULL: it is that. */
+/* The design of an earlier run of the same command, kept beside its checkpoint. NULL: it is that. */
 static const char *differs_in(const training *t) {
     const arguments *given = t->given;
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(t->own);

@@ -78,7 +78,9 @@ static dpmf_status check_families(const char *names) {
 
 static dpmf_status check_enums(const dpmf_design_options *o) {
     if (o->sampling != DPMF_SAMPLING_NONE && o->sampling != DPMF_SAMPLING_BLOCK_CYCLIC)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted: none or block-cyclic",
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "design: this sampling (%d) is not one that it knows, accepted: none or "
+                           "block-cyclic",
                            (int)o->sampling);
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);

@@ -60,7 +60,7 @@ static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
         bytes(t, p->options.memory);
         add(t, " allowed");
     } else if (c->overhead > p->options.max_overhead) {
-        add(t, "a row takes %.3g times the time of independent noise, more than the %g allowed", c->overhead,
+        add(t, "a row takes %.4g times the time of independent noise, more than the %g allowed", c->overhead,
             p->options.max_overhead);
     } else if (p->list.entry[i].too_slow) {
         add(t, "too slow, as others of its kind with not many more buffers are (not measured)");
@@ -104,7 +104,6 @@ void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen) {
 static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
     const dpmf_candidate *c = &p->list.entry[chosen].shown;
     const int max_loss = p->options.loss == DPMF_LOSS_MAX;
-    add(t, "Chosen: ");
     name(t, c);
     add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
         max_loss ? "largest" : "RMS", c->sigma, max_loss ? c->max_loss : c->rms_loss,
@@ -147,7 +146,7 @@ static void add_rivals(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
     add(t, sgd >= 0 && !is_sgd(&e[chosen].shown) ? ", and the next eligible candidate, "
                                                  : "The next eligible candidate, ");
     name(t, &e[next].shown);
-    add(t, ", %.4g times.\n", e[next].compared / e[chosen].compared);
+    add(t, ", has %.4g times the %s.\n", e[next].compared / e[chosen].compared, measure(p));
 }
 
 enum { OBSTACLES_SHOWN = 3 };

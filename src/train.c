@@ -89,7 +89,8 @@ static dpmf_status check_mechanism(const dpmf_trainer *t) {
     if (t->options.noiseless) return DPMF_OK;
     if (!(dpmf_mechanism_sigma(t->mechanism) > 0.0))
         return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, and training with it would have no known "
-                                                "guarantee: calibrate it first");
+                                                "guarantee: dpmf_design_create (`dpmf design -o`) "
+                                                "makes mechanisms that have one");
     if (*dpmf_mechanism_digest(t->mechanism) == '\0')
         return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
                            "the mechanism has no digest (a user's operator), and its noise could not be bound to it");

@@ -111,7 +111,7 @@ def main():
     parts = [open(os.path.join(HERE, "introduction.md"), encoding="utf-8").read().rstrip()]
     for epochs in sorted({key[0] for key in final}):
         parts += [f"## {epochs} epoch{'s' if epochs > 1 else ''}: test accuracy, %", table(final, chosen, epochs),
-                  "Against amplified DP-SGD:\n\n" + verdicts(final, epochs)]
+                  "Correlated mechanisms against amplified DP-SGD:\n\n" + verdicts(final, epochs)]
     with open(os.path.join(DOCS, "learning.md"), "w", encoding="utf-8") as file:
         file.write("\n\n".join(parts) + "\n")
 

@@ -6,6 +6,7 @@
 #   bench/peers/run.sh optimizers     jax_privacy
 #   bench/peers/run.sh design         jax_privacy; --all: its own search over bands too, minutes
 #   bench/peers/run.sh noise          torch, NumPy
+#   bench/peers/run.sh torch_step     torch: the noise of a private step of 10M parameters, from Python
 #
 # They are installed into bench/peers/venv and are no dependency of anything else.
 set -euo pipefail
@@ -17,8 +18,9 @@ accounting) packages=(dp-accounting opacus torch==2.13.0) target=bench_accountin
 optimizers) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 design) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 noise) packages=(numpy torch==2.13.0) target=bench_seed program=build/bench/bench_seed ;;
+torch_step) packages=(./python numpy torch==2.13.0) target=dpmf program=build/dpmf ;;
 *)
-    echo "run.sh: '$name' is not a comparison; accounting, optimizers, design and noise are" >&2
+    echo "run.sh: '$name' is not a comparison; accounting, optimizers, design, noise and torch_step are" >&2
     exit 2
     ;;
 esac

@@ -257,7 +257,8 @@ dpmf_status dpmf_i_safetensors_read(const uint8_t *bytes, size_t size, char **te
     const uint64_t length = get_word(bytes);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
         return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "%s: a header of %" PRIu64 " bytes in a file of %zu; a multiple of 8 up to %d is accepted",
+                           "%s: this is no mechanism file (its first bytes speak of a header of %" PRIu64
+                           " bytes in a file of %zu; a multiple of 8 up to %d is accepted)",
                            file_what, length, size, HEADER_MAX);
     TRY(dpmf_i_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree));
     dpmf_status status = read_header(tree, bytes, size, LENGTH_WORD + (size_t)length, text, digest, tensors);
