@@ -43,11 +43,7 @@ END
     touch "$place/unpacked"
 }
 
-if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64-static >/dev/null; then
-    echo "Installing: gcc-aarch64-linux-gnu qemu-user-static" >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc-aarch64-linux-gnu \
-        libc6-dev-arm64-cross qemu-user-static >/dev/null
-fi
+DPMF_ALL=1 scripts/install_dependencies.sh test
 results=$PWD/build/results
 mkdir -p "$place" "$results"
 rm -f "$results/aarch64.xml" "$results/aarch64.broken"
