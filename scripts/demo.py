@@ -14,8 +14,8 @@ import sys
 DATA = "/usr/share/datasets/fashion-mnist"
 EPSILON, DELTA = "8", "1e-5"
 EPOCHS, STEPS = 10, 1000  # batches of 600 of the 60 000 images
-CLIP = "1"
-RATES = ("0.2", "0.5", "1", "2")
+CLIP = "2"
+RATES = ("0.5", "1", "2")
 MODEL = ("--model", "softmax")
 
 
