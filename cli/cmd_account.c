@@ -2,7 +2,7 @@
 #include "observed.h"
 #include "problem.h"
 #include "progress.h"
-#include "verbs.h"
+#include "options/verbs.h"
 
 #include <math.h>
 #include <stdio.h>

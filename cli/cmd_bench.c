@@ -6,7 +6,7 @@
 #include "dpmf.h"
 #include "output.h"
 #include "progress.h"
-#include "verbs.h"
+#include "options/verbs.h"
 
 #include <lapacke.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
  * With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it row by row:
  * o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t]. Its standard deviation is scale x |B[t,:]|.
  */
-#include "numbers.h"
+#include "options/numbers.h"
 #include "output.h"
 #include "progress.h"
 #include "rows.h"
-#include "verbs.h"
+#include "options/verbs.h"
 
 #include <errno.h>
 #include <math.h>

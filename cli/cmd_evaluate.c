@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
-#include "verbs.h"
+#include "options/verbs.h"
 
 #include <stdlib.h>
 

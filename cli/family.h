@@ -4,7 +4,7 @@
 #define DPMF_CLI_FAMILY_H
 
 #include "dpmf.h"
-#include "options.h"
+#include "options/options.h"
 
 typedef struct family {
     const char *name;

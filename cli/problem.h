@@ -4,7 +4,7 @@
 #define DPMF_CLI_PROBLEM_H
 
 #include "dpmf.h"
-#include "options.h"
+#include "options/options.h"
 
 typedef struct problem {
     const dpmf_workload *workload;

@@ -18,7 +18,7 @@ if(TARGET dpmf_program)
     dpmf_test(check_demo LABELS check COMMAND "${scripts}/demo.sh" $<TARGET_FILE:dpmf_program>)
     dpmf_test(check_safetensors LABELS check
               COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/check_safetensors.py"
-              ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" "DPMF_TEST_ARRAY=$<TARGET_FILE:test_array>"
+              ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" "DPMF_TEST_ARRAY=$<TARGET_FILE:test_base_array>"
                           PYTHONDONTWRITEBYTECODE=1)
 endif()
 

@@ -6,7 +6,7 @@
 #ifndef DPMF_CLI_MPI_TEAM_H
 #define DPMF_CLI_MPI_TEAM_H
 
-#include "train.h"
+#include "train/train.h"
 
 #include <mpi.h>
 

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "base/memory.h"
-#include "dataset.h"
+#include "train/dataset.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From argv to `arguments`, by the table of options.c. `--name VALUE`, `--name=VALUE` and `-o VALUE` are read; `--`
+ * ends the options. A value of its own may start with one dash (its own check then refuses it, with the accepted range)
+ * but not with two, so that a forgotten value does not eat the next option; `-oVALUE` is refused, so that `-out FILE`
+ * does not write a file named "ut".
+ */
+#include "options/options.h"
+
+#include "options/numbers.h"
+#include "output.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+bool option_given(const arguments *given, option_id id) {
+    return given->text[id] != NULL;
+}
+
+const char *option_text(const arguments *given, option_id id) {
+    return given->text[id] != NULL ? given->text[id] : options[id].preset;
+}
+
+bool option_is(const arguments *given, option_id id, const char *word) {
+    const char *text = option_text(given, id);
+    return text != NULL && strcmp(text, word) == 0;
+}
+
+const char *next_word(const char **list, int *length) {
+    const char *word = *list;
+    if (word == NULL || *word == '\0') return NULL;
+    *length = (int)strcspn(word, "|");
+    *list = word + *length + (word[*length] == '|');
+    return word;
+}
+
+/* ---- the closest name ------------------------------------------------------------------------------------------ */
+
+/* Levenshtein distance, for names shorter than the buffer; a longer one is close to nothing. */
+static int distance(const char *a, const char *b) {
+    int row[40];
+    int m = (int)strlen(b);
+    if (strlen(a) >= 40 || m >= 40) return 1000;
+    for (int j = 0; j <= m; ++j)
+        row[j] = j;
+    for (int i = 1; a[i - 1] != '\0'; ++i) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; ++j) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return row[m];
+}
+
+/* Keeps in *best the name nearest to what was typed: a third of it may differ, or it may be a beginning. */
+static void consider(const char *typed, const char *name, int *best_distance, const char **best) {
+    size_t length = strlen(typed);
+    int d = distance(typed, name);
+    if (length >= 2 && strncmp(typed, name, length) == 0) d = 1;
+    if (d > 1 && d > (int)(length / 3)) return;
+    if (d >= *best_distance) return;
+    *best_distance = d;
+    *best = name;
+}
+
+bool find_verb(const char *name, verb_id *out, const char **closest) {
+    int best = 1000;
+    *closest = NULL;
+    for (int i = 0; i < VERB_TOTAL; ++i) {
+        if (strcmp(name, verbs[i].name) == 0) {
+            *out = (verb_id)i;
+            return true;
+        }
+        consider(name, verbs[i].name, &best, closest);
+    }
+    return false;
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+static bool is_choice(const option_row *o, const char *text) {
+    const char *list = o->values;
+    int length;
+    for (const char *word; (word = next_word(&list, &length)) != NULL;)
+        if ((size_t)length == strlen(text) && strncmp(word, text, (size_t)length) == 0) return true;
+    return false;
+}
+
+static int refuse_choice(const option_row *o, const char *text) {
+    char accepted[200] = "", shown[SHOWN];
+    const char *list = o->values;
+    int length;
+    for (const char *word; (word = next_word(&list, &length)) != NULL;) {
+        size_t used = strlen(accepted);
+        snprintf(accepted + used, sizeof accepted - used, "%s%.*s", used > 0 ? ", " : "", length, word);
+    }
+    return fail(EXIT_USAGE, "--%s %s: accepted are %s", o->name, show(text, shown), accepted);
+}
+
+static int refuse_range(const option_row *o, const char *text) {
+    char shown[SHOWN];
+    if (o->kind == KIND_BYTES)
+        return fail(EXIT_USAGE, "--%s %s: a number of bytes from %lld to %lld is accepted (500M, 4GiB)", o->name,
+                    show(text, shown), (long long)o->count_low, (long long)o->count_high);
+    if (o->kind == KIND_COUNT)
+        return fail(EXIT_USAGE, "--%s %s: a whole number from %lld to %lld is accepted (1e6, 10k, 2M, 1G are too)",
+                    o->name, show(text, shown), (long long)o->count_low, (long long)o->count_high);
+    return fail(EXIT_USAGE, "--%s %s: a number from %g to below %g is accepted", o->name, show(text, shown),
+                o->number_low, o->number_high);
+}
+
+static int read_value(option_id id, const char *text, arguments *out) {
+    const option_row *o = &options[id];
+    switch (o->kind) {
+    case KIND_FLAG:
+        break;
+    case KIND_TEXT:
+    case KIND_FILE:
+        if (*text == '\0')
+            return fail(EXIT_USAGE, "--%s '': a %s is accepted, not an empty text", o->name, o->argument);
+        break;
+    case KIND_CHOICE:
+        if (!is_choice(o, text)) return refuse_choice(o, text);
+        break;
+    case KIND_COUNT:
+        if (!read_count(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
+            return refuse_range(o, text);
+        break;
+    case KIND_BYTES:
+        if (!read_bytes(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
+            return refuse_range(o, text);
+        break;
+    case KIND_NUMBER:
+        if (!read_number(text, &out->number[id]) ||
+            !(out->number[id] >= o->number_low && out->number[id] < o->number_high))
+            return refuse_range(o, text);
+        break;
+    }
+    return 0;
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+static int refuse_option(const char *typed, verb_id verb) {
+    char shown[SHOWN], name[SHOWN];
+    const char *closest = NULL;
+    int best = 1000;
+    const char *start = typed + strspn(typed, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
+    for (int i = 0; i < OPTION_TOTAL; ++i) {
+        if (strncmp(typed, "--", 2) == 0 && strcmp(options[i].name, name) == 0)
+            return fail(EXIT_USAGE, "--%s is not an option of %s", name, verbs[verb].name);
+        if (option_of_verb((option_id)i, verb)) consider(name, options[i].name, &best, &closest);
+    }
+    if (closest != NULL) return fail(EXIT_USAGE, "unknown option %s: did you mean --%s?", show(typed, shown), closest);
+    return fail(EXIT_USAGE, "unknown option %s: 'dpmf %s --help' lists the options of %s", show(typed, shown),
+                verbs[verb].name, verbs[verb].name);
+}
+
+static int find_option(const char *name, size_t length, char letter, verb_id verb) {
+    for (int i = 0; i < OPTION_TOTAL; ++i) {
+        if (!option_of_verb((option_id)i, verb)) continue;
+        if (letter != '\0' ? options[i].letter == letter
+                           : strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* Splits argv[*at] (which starts with a dash) into an option and its value, and moves *at to what was used last. */
+static int read_option(int argc, char **argv, int *at, verb_id verb, arguments *out) {
+    const char *typed = argv[*at];
+    const char *value = NULL;
+    int found = -1;
+    if (typed[1] == '-') {
+        const char *name = typed + 2;
+        size_t length = strcspn(name, "=");
+        if (name[length] == '=') value = name + length + 1;
+        found = find_option(name, length, '\0', verb);
+    } else if (typed[2] == '\0') {
+        found = find_option(NULL, 0, typed[1], verb);
+    }
+    if (found < 0) return refuse_option(typed, verb);
+    const option_row *o = &options[found];
+    if (out->text[found] != NULL) return fail(EXIT_USAGE, "--%s is given twice", o->name);
+    if (o->kind == KIND_FLAG) {
+        if (value != NULL) {
+            char shown[SHOWN];
+            return fail(EXIT_USAGE, "--%s takes no value, and was given %s", o->name, show(value, shown));
+        }
+        out->text[found] = "";
+        return 0;
+    }
+    if (value == NULL) {
+        if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
+            return fail(EXIT_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
+        value = argv[++*at];
+    }
+    out->text[found] = value;
+    return read_value((option_id)found, value, out);
+}
+
+static int read_operand(const char *text, verb_id verb, arguments *out) {
+    char shown[SHOWN];
+    if (verbs[verb].operand == NULL || out->operand != NULL)
+        return fail(EXIT_USAGE, "unexpected argument %s: %s takes %s", show(text, shown), verbs[verb].name,
+                    verbs[verb].operand == NULL ? "none" : "only one");
+    if (*text == '\0')
+        return fail(EXIT_USAGE, "'': %s takes a %s, not an empty text", verbs[verb].name, verbs[verb].operand);
+    out->operand = text;
+    return 0;
+}
+
+int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *out) {
+    memset(out, 0, sizeof *out);
+    out->verb = verb;
+    bool options_over = false;
+    for (int at = first; at < argc; ++at) {
+        int code = 0;
+        if (options_over || argv[at][0] != '-' || argv[at][1] == '\0')
+            code = read_operand(argv[at], verb, out);
+        else if (strcmp(argv[at], "--") == 0)
+            options_over = true;
+        else
+            code = read_option(argc, argv, &at, verb, out);
+        if (code != 0) return code;
+        if (out->text[OPTION_HELP] != NULL) return 0;
+    }
+    if (out->operand == NULL && verbs[verb].operands_needed > 0)
+        return fail(EXIT_USAGE, "%s needs a %s: dpmf %s", verbs[verb].name, verbs[verb].operand, verbs[verb].usage);
+    for (int i = 0; i < OPTION_TOTAL; ++i) {
+        if (out->text[i] != NULL || options[i].preset == NULL) continue;
+        int code = read_value((option_id)i, options[i].preset, out);
+        assert(code == 0); /* every default in the table is acceptable to itself */
+        (void)code;
+    }
+    return 0;
+}

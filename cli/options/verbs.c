@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs: what exists, in the order in which help shows it. */
+#include "options/verbs.h"
+
+const verb_row verbs[VERB_TOTAL] = {
+    [VERB_DESIGN] =
+        {
+            .name = "design",
+            .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
+                     "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...",
+            .summary = "from a training run to the best mechanism: compare all, choose, save",
+            .description =
+                "Compares every family that applies, each at its own optimum for the participation and calibrated to "
+                "the same (epsilon, delta), by sigma x loss; chooses, and says why. The participation is cyclic with "
+                "ceil(N/K) steps an epoch. With --sampling block-cyclic amplified banded mechanisms and amplified "
+                "DP-SGD are among them, for batches that really are drawn so. A candidate is eligible when it fits "
+                "--memory and its noise takes at most --max-overhead times as long as independent noise, measured "
+                "here; among those within 0.1 % of the least noise the one with the fewest buffers is chosen. -o "
+                "saves it with its sigma.",
+            .run = cmd_design,
+        },
+    [VERB_EVALUATE] =
+        {
+            .name = "evaluate",
+            .usage = "evaluate --steps N --family NAME [OPTION]...\nevaluate FILE [OPTION]...",
+            .operand = "FILE",
+            .summary = "losses, sensitivity and per-step error of a mechanism",
+            .description =
+                "Evaluates a mechanism named by its options, or held by a mechanism FILE, on a workload under a "
+                "participation. Every loss includes the sensitivity; every figure says whether it is exact or a bound. "
+                "With a FILE the workload, participation, adjacency, weights, strategy and kind of sensitivity come "
+                "from it, and an option that contradicts it is refused.",
+            .run = cmd_evaluate,
+        },
+    [VERB_OPTIMIZE] =
+        {
+            .name = "optimize",
+            .usage = "optimize --steps N --family NAME [OPTION]...",
+            .summary = "the best mechanism of a family, and how far from the best possible it is",
+            .description =
+                "Finds the best strategy of a family for a workload, a participation and a loss, and evaluates it. "
+                "dense is the best there is: under single participation its loss is enclosed by two bounds at any "
+                "number of steps, and its matrix is formed up to 8192 of them; under several participations it is the "
+                "best whose columns of one unit are orthogonal. tvblt is the optimum of single participation as a "
+                "noise stream with few buffers. banded, banded-toeplitz and bisr take --bands; blt and tvblt "
+                "--buffers, or the fewest that reach --wanted-ratio; lowrank both. What is proven of the result is "
+                "said: two bounds and what they hold for, or how flat the loss is where the search ended.",
+            .run = cmd_optimize,
+        },
+    [VERB_ACCOUNT] =
+        {
+            .name = "account",
+            .usage = "account (--sigma S | --mu M) (--delta D | --epsilon E) [OPTION]...\n"
+                     "account --epsilon E --delta D [OPTION]...\n"
+                     "account --rho R --delta D [--gaussian] [OPTION]...\n"
+                     "account --sigma S --epsilon E --delta D --largest WHAT [OPTION]...\n"
+                     "account FILE (--delta D | --epsilon E | both) [OPTION]...",
+            .operand = "FILE",
+            .summary = "privacy: (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
+            .description =
+                "Two of sigma (or mu = 1/sigma), epsilon and delta give the third; rho-zCDP and delta give epsilon. "
+                "sigma is per unit of sensitivity: a whole run of correlated noise without sampling is one "
+                "composition. With sampling it is per unit of the largest column norm. Every answer says whether "
+                "it is exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE "
+                "gives the strategy, where its bands or entries matter, its adjacency, and sigma if it has one.",
+            .run = cmd_account,
+        },
+    [VERB_NOISE] =
+        {
+            .name = "noise",
+            .usage = "noise FILE --dim M --rows A:B [OPTION]...\nnoise FILE --dim M --dry-run [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "rows of correlated noise, in order, each once",
+            .description =
+                "Writes rows of the noise that the mechanism FILE adds to sums of clipped gradients: row t is clip x "
+                "sigma x sensitivity x row t of W Z. A key gives the same bits for any shard, thread count or place "
+                "of resuming. Without --key-file the key is fresh and forgotten. With --state no row is given twice "
+                "or left out: --rows must begin where the state file says, or, with --replay, before. Whoever has "
+                "the rows can take the noise away again: keep them as secret as the key.",
+            .run = cmd_noise,
+        },
+    [VERB_COUNT] =
+        {
+            .name = "count",
+            .usage = "count FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "private running sums of numbers on standard input",
+            .description =
+                "Reads one row of --columns numbers a line, separated by spaces, tabs or commas, and writes for each "
+                "a line as soon as it comes: the private running sums (the workload of the mechanism FILE, applied "
+                "to the rows with noise) and then their standard deviation. A row is a sum over privacy units, each "
+                "of which adds at most --clip to it in l2 norm; that is the caller's to see to. The key is fresh and "
+                "forgotten, so that two streams never share noise.",
+            .run = cmd_count,
+        },
+    [VERB_TRAIN] =
+        {
+            .name = "train",
+            .usage = "train --data DIR --epsilon E --delta D [OPTION]...\n"
+                     "train FILE --data DIR [OPTION]...\n"
+                     "train --data DIR --noiseless [OPTION]...",
+            .operand = "FILE",
+            .summary = "train a small model privately, and say how good it became",
+            .description =
+                "Trains softmax regression or a network of one hidden layer: in each step the gradients of a batch are "
+                "clipped and summed, a row of correlated noise is added, and the optimizer goes on from there. The "
+                "mechanism is designed for --epsilon and --delta and two of --steps, --batch and --epochs, or comes "
+                "from a "
+                "FILE; batches are drawn as it assumes. "
+                "Data are IDX files (those of MNIST, plain or gzip) in --data, or CSV. A run with --checkpoint can be "
+                "killed at any moment and gives the same model when it is run again. Weights are private; accuracy is "
+                "that on data which the guarantee does not cover.",
+            .run = cmd_train,
+        },
+    [VERB_INSPECT] =
+        {
+            .name = "inspect",
+            .usage = "inspect FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "show what a mechanism file holds",
+            .description =
+                "Shows what a mechanism file holds and claims, as it stands in the file: nothing is computed "
+                "again but the digest, which must match.",
+            .run = cmd_inspect,
+        },
+    [VERB_VERIFY] =
+        {
+            .name = "verify",
+            .usage = "verify FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "compute everything that a mechanism file claims again",
+            .description =
+                "Computes sensitivity, losses, bounds and privacy again, by another route where there is one: up to "
+                "2000 steps the decoder is read off the noise stream itself. Checks the digest, and the noise's law "
+                "by a short test. Says what was and what was not proven. Exit code 3 says that something does not "
+                "hold.",
+            .run = cmd_verify,
+        },
+    [VERB_REPORT] =
+        {
+            .name = "report",
+            .usage = "report FILE --out PAGE.html [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "one page with the statement, the comparison and the pictures",
+            .description =
+                "Writes a self-contained HTML page about a mechanism file: the privacy statement, the comparison "
+                "with other families at equal privacy, C and its inverse, coefficients, the error of every step "
+                "beside the optimum's, noise against bands and buffers, epsilon against delta, and what it costs.",
+            .run = cmd_report,
+        },
+    [VERB_REPRODUCE] =
+        {
+            .name = "reproduce",
+            .usage = "reproduce NAME|all [OPTION]...",
+            .operand = "NAME",
+            .operands_needed = 1,
+            .summary = "the tables of published papers, ours beside theirs",
+            .description =
+                "Computes the figures of a published table again and compares them with the printed ones: they agree "
+                "within half a unit of the last printed digit, or as the claim of the text says (at most, at least). "
+                "Exit "
+                "code 3 says that one does not. Figures that are "
+                "shown without being compared say why. NAME is all or one of denisov-2022-table-2, "
+                "choquette-choo-2023-table-1, choquette-choo-2023-table-3, choquette-choo-2023-table-6, "
+                "mckenna-2024-example-b.1, mckenna-2024-figure-1a, mckenna-2024-figure-1b, mckenna-2024-figure-2a, "
+                "mckenna-2024-figure-2b, mckenna-2024-figure-6a, mckenna-2024-figure-6b, mckenna-2024-figure-7a, "
+                "mckenna-2024-figure-7b, mckenna-2024-figure-8, mckenna-2024-figure-10a, mckenna-2024-figure-10b, "
+                "mckenna-2024-figure-11, mckenna-2024-memory, mckenna-2024-appendix-i, pillutla-2025-table-2.2, "
+                "pillutla-2025-table-2.3.",
+            .run = cmd_reproduce,
+        },
+    [VERB_BENCH] =
+        {
+            .name = "bench",
+            .usage = "bench [NAME] [OPTION]...",
+            .operand = "NAME",
+            .summary = "timings, as ratios to something measured in the same run",
+            .description =
+                "Runs the benchmarks, or the one called NAME: optimum, optimizers or noise. Every row is a median of "
+                "repeats "
+                "and is "
+                "compared with a limit or a peer that was timed in the same run. Debian's OpenBLAS may mistake the "
+                "processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",
+            .run = cmd_bench,
+        },
+    [VERB_HELP] =
+        {
+            .name = "help",
+            .usage = "help [VERB]\nhelp --man\nhelp --completion bash|zsh",
+            .operand = "VERB",
+            .summary = "explain a verb, print the manual page or a completion script",
+            .description = "Without anything, lists the verbs. With a VERB, explains it and its options.",
+            .run = cmd_help,
+        },
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One function per verb, each in its cmd_<verb>.c; the answer is the exit code. */
+#ifndef DPMF_CLI_VERBS_H
+#define DPMF_CLI_VERBS_H
+
+#include "options/options.h"
+
+int cmd_design(const arguments *given);
+int cmd_evaluate(const arguments *given);
+int cmd_optimize(const arguments *given);
+int cmd_account(const arguments *given);
+int cmd_noise(const arguments *given);
+int cmd_count(const arguments *given);
+int cmd_train(const arguments *given);
+int cmd_inspect(const arguments *given);
+int cmd_verify(const arguments *given);
+int cmd_report(const arguments *given);
+int cmd_reproduce(const arguments *given);
+int cmd_bench(const arguments *given);
+int cmd_help(const arguments *given);
+
+/* Prints the general help, or that of one verb (cmd_help.c). */
+int print_general_help(void);
+int print_verb_help(verb_id verb);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf report: what the page says about privacy, memory, and the error of each step beside the optimum's. */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DENSE_MOST = 2048,    /* steps: half a second for the dense optimum of single participation */
+    SEVERAL_MOST = 1024,  /* steps: some seconds for that of several, which takes many more iterations */
+    STREAMED_MOST = 32768 /* steps: some seconds for the optimum as a stream */
+};
+static const double DEFAULT_DELTA = 1e-6; /* for a file that has sigma and no delta */
+
+void report_note(report *r, const char *format, ...) {
+    char text[1200];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    text_add(&r->notes, "<li>");
+    html_text(&r->notes, text);
+    text_add(&r->notes, "</li>\n");
+}
+
+int report_without(report *r, dpmf_status status, const char *part) {
+    if (status == DPMF_OK) return 0;
+    if (status == DPMF_ERROR_CANCELLED) return fail_status(status, NULL);
+    report_note(r, "%s: not on this page (%s).", part,
+                status == DPMF_ERROR_MEMORY ? "out of memory" : dpmf_last_error());
+    return 0;
+}
+
+/* ---- privacy ---- */
+
+static bool simulated(const report *r) {
+    return r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+}
+
+static int find_privacy(report *r, const char *unit) {
+    dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
+    how.run = r->run;
+    dpmf_status status = dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
+    if (status != DPMF_OK) return report_without(r, status, "Privacy");
+    r->accounted = true;
+    double claimed = dpmf_mechanism_epsilon(r->mechanism);
+    dpmf_privacy said = r->privacy;
+    if (r->claimed && said.kind != DPMF_EXACT && said.epsilon < claimed)
+        said.epsilon = claimed; /* as true, and round */
+    dpmf_privacy_statement(&said, &how, unit, r->statement, sizeof r->statement);
+    /* A bound found again may be off by its slack; more than that is worth a word. */
+    double most = claimed * (r->privacy.kind == DPMF_EXACT ? 1.0 + 1e-9 : 1.0 + 2e-3);
+    if (r->claimed && r->privacy.epsilon > most)
+        report_note(
+            r, "The file claims epsilon = %.6g, but its sigma gives no better than %.6g here (%s). Run dpmf verify.",
+            claimed, r->privacy.epsilon, dpmf_kind_name(r->privacy.kind));
+    return 0;
+}
+
+/* epsilon at several delta: powers of ten from 1e-2 down, and the file's own among them as a marked point. */
+static int find_curve(report *r) {
+    dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
+    how.run = r->run;
+    const double per_decade = r->sampled ? 1.0 : 2.0, least = simulated(r) ? r->delta : 1e-10;
+    for (int i = 0; r->curve_points < CURVE_MOST; ++i) {
+        double delta = pow(10.0, -2.0 - i / per_decade);
+        if (delta < least * (1.0 - 1e-9)) break;
+        dpmf_privacy found;
+        dpmf_status status = dpmf_account_epsilon(r->sigma, delta, &how, &found);
+        if (status == DPMF_ERROR_CANCELLED) return fail_status(status, NULL);
+        if (status != DPMF_OK) break; /* what there is stays */
+        r->curve_delta[r->curve_points] = delta;
+        r->curve_epsilon[r->curve_points] = found.epsilon;
+        r->curve_known[r->curve_points++] = found.without_sampling;
+    }
+    return 0;
+}
+
+static int gather_privacy(report *r) {
+    double delta = dpmf_mechanism_delta(r->mechanism);
+    r->claimed = r->sigma > 0.0 && delta > 0.0 && dpmf_mechanism_epsilon(r->mechanism) > 0.0;
+    r->delta = r->claimed ? delta : DEFAULT_DELTA;
+    if (r->sigma <= 0.0) return 0;
+    const char *unit = option_text(r->given, OPTION_UNIT);
+    int code = find_privacy(r, unit != NULL ? unit : "example");
+    return code == 0 && r->accounted ? find_curve(r) : code;
+}
+
+/* ---- errors, step by step ---- */
+
+static int gather_errors(report *r) {
+    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
+    how.sensitivity = dpmf_mechanism_sensitivity_bound(r->mechanism);
+    how.weights = dpmf_mechanism_weights(r->mechanism);
+    how.lower_bound = DPMF_LOWER_BOUND_NONE; /* the file's evaluation has it */
+    how.of = r->held.sensitivity.of;
+    how.run = r->run;
+    r->per_step = allocate(r->steps, sizeof *r->per_step);
+    if (r->per_step == NULL) return fail_memory();
+    dpmf_evaluation found;
+    dpmf_status status = dpmf_evaluate(r->workload, r->participation, r->strategy, &how, &found, r->per_step);
+    if (status != DPMF_OK) {
+        free(r->per_step);
+        r->per_step = NULL;
+        return report_without(r, status, "The error of each step");
+    }
+    for (int64_t t = 0; t < r->steps; ++t)
+        r->per_step[t] *= r->scale;
+    return 0;
+}
+
+/* The optimum that can be had in some seconds; NULL: none. */
+static const char *optimum_family(const report *r) {
+    bool single = dpmf_participation_get_kind(r->participation) == DPMF_PARTICIPATION_SINGLE;
+    int q_bands = -1, r_bands = 0;
+    dpmf_workload_inverse_bands(r->workload, &q_bands, &r_bands);
+    if (r->steps <= (single ? DENSE_MOST : SEVERAL_MOST)) return "dense";
+    return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? "tvblt" : NULL;
+}
+
+static dpmf_status evaluate_optimum(report *r, const dpmf_strategy *best, const dpmf_optimization *result) {
+    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    dpmf_evaluation found;
+    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
+    how.weights = dpmf_mechanism_weights(r->mechanism);
+    how.lower_bound = DPMF_LOWER_BOUND_NONE;
+    how.run = r->run;
+    dpmf_status status = dpmf_evaluate(r->workload, r->participation, best, &how, &found, r->best);
+    if (status != DPMF_OK) return status;
+    for (int64_t t = 0; t < r->steps; ++t)
+        r->best[t] *= r->best_scale;
+    r->best_rms = found.rms_loss * r->best_scale;
+    /* Under replace-one adjacency the losses, and not the optimizer's bounds, have the factor of two. */
+    double unit = how.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
+    r->best_gap = result->optimum_lower > 0.0 ? found.rms_loss / (unit * result->optimum_lower) - 1.0 : HUGE_VAL;
+    if (r->best_gap < 0.0) r->best_gap = 0.0;
+    return DPMF_OK;
+}
+
+/*
+ * With sampling the losses are at another sensitivity and another sigma: the optimum without sampling is set beside
+ * them at the sigma that gives it the same (epsilon, delta).
+ */
+static dpmf_status optimum_scale(report *r) {
+    if (r->sampled && !r->claimed) return DPMF_OK; /* nothing says at which sigma */
+    if (!r->sampled) {
+        r->best_scale = r->scale;
+        return DPMF_OK;
+    }
+    dpmf_account_options how = dpmf_account_options_defaults();
+    dpmf_privacy found;
+    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
+    if (how.adjacency == DPMF_ADJACENCY_REPLACE_ONE) how.sigma_unit = 2.0;
+    dpmf_status status = dpmf_calibrate_sigma(dpmf_mechanism_epsilon(r->mechanism), r->delta, &how, &found);
+    if (status == DPMF_OK) r->best_scale = found.sigma;
+    return status;
+}
+
+static bool all_positive(const double *weights, int64_t count) {
+    for (int64_t i = 0; weights != NULL && i < count; ++i)
+        if (weights[i] <= 0.0) return false;
+    return true;
+}
+
+static int gather_optimum(report *r) {
+    const char *family = optimum_family(r);
+    const double *weights = dpmf_mechanism_weights(r->mechanism);
+    if (family == NULL || r->per_step == NULL || !all_positive(weights, r->steps)) return 0;
+    if (r->best_scale <= 0.0) return 0;
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
+    dpmf_optimization result;
+    dpmf_strategy *best = NULL;
+    how.weights = weights;
+    how.run = r->run;
+    dpmf_status status = dpmf_optimize(family, r->workload, r->participation, &how, &best, &result);
+    if (status == DPMF_OK && best != NULL) {
+        r->best = allocate(r->steps, sizeof *r->best);
+        status = r->best != NULL ? evaluate_optimum(r, best, &result) : DPMF_ERROR_MEMORY;
+    }
+    dpmf_strategy_free(best);
+    if (status != DPMF_OK || r->best == NULL) {
+        free(r->best);
+        r->best = NULL;
+        /* Some settings have no known optimum: the section says so, and it is nothing to see to. */
+        return status == DPMF_ERROR_CANCELLED ? fail_status(status, NULL) : 0;
+    }
+    snprintf(r->best_name, sizeof r->best_name, "%s%s",
+             strcmp(family, "dense") == 0 ? "dense optimum" : "optimum (tvblt)",
+             r->sampled ? " without sampling, at equal privacy" : "");
+    snprintf(r->best_scope, sizeof r->best_scope, "%s", result.scope != NULL ? result.scope : "");
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+int report_gather(report *r) {
+    r->workload = dpmf_mechanism_workload(r->mechanism);
+    r->participation = dpmf_mechanism_participation(r->mechanism);
+    r->strategy = dpmf_mechanism_strategy(r->mechanism);
+    r->held = dpmf_mechanism_evaluation(r->mechanism);
+    r->steps = dpmf_workload_steps(r->workload);
+    r->sigma = dpmf_mechanism_sigma(r->mechanism);
+    r->scale = r->sigma > 0.0 ? r->sigma : 1.0;
+    r->sampling = dpmf_mechanism_sampling(r->mechanism);
+    r->sampled = r->sampling.kind != DPMF_SAMPLING_NONE;
+    if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
+    r->dim = option_given(r->given, OPTION_DIM) ? r->given->count[OPTION_DIM] : DEFAULT_DIM;
+    dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);
+    int code = report_without(r, status, "Memory of the noise");
+    if (code == 0) code = gather_privacy(r);
+    if (code == 0) code = gather_errors(r);
+    if (code == 0) code = report_without(r, optimum_scale(r), "Noise without sampling");
+    if (code == 0) code = gather_optimum(r);
+    return code;
+}
+
+void report_free(report *r) {
+    free(r->per_step);
+    free(r->best);
+    free(r->rivals);
+    text_free(&r->notes);
+    dpmf_design_free(r->design);
+    dpmf_mechanism_free(r->mechanism);
+}

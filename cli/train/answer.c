@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf train: what is said at the end. */
+#include "progress.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATEMENT_MAX = 8192 };
+
+typedef struct guarantee {
+    bool known;
+    dpmf_privacy found;
+    char statement[STATEMENT_MAX];
+} guarantee;
+
+/* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */
+static int account_for(const training *t, guarantee *g) {
+    const double claimed = dpmf_mechanism_delta(t->mechanism);
+    const double delta = option_given(t->given, OPTION_DELTA) ? t->given->number[OPTION_DELTA] : claimed;
+    dpmf_account_options how = dpmf_mechanism_account(t->mechanism);
+    if (t->how.noiseless) {
+        snprintf(g->statement, sizeof g->statement, "Not private: no noise was added.");
+        return 0;
+    }
+    if (!(delta > 0.0)) {
+        snprintf(g->statement, sizeof g->statement,
+                 "The mechanism was made for no particular delta: --delta D gives the guarantee in sentences.");
+        return 0;
+    }
+    how.run = run_with((int)t->given->count[OPTION_THREADS]);
+    dpmf_status status = dpmf_account_epsilon(dpmf_mechanism_sigma(t->mechanism), delta, &how, &g->found);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    g->known = true;
+    dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
+    const size_t length = strlen(g->statement);
+    snprintf(g->statement + length, sizeof g->statement - length,
+             "The numbers of examples, features and classes are taken as public.\n");
+    return 0;
+}
+
+static const char *evaluated_on(const training *t) {
+    return option_given(t->given, OPTION_HOLD_OUT) ? "hold-out" : "test";
+}
+
+/* NULL: not applicable. */
+static void json_text_or_null(text_buffer *out, const char *key, const char *value) {
+    if (value != NULL)
+        json_text(out, key, value);
+    else
+        json_null(out, key);
+}
+
+static void print_json(const training *t, const guarantee *g, text_buffer *out) {
+    const dpmf_mechanism *m = t->mechanism;
+    json_begin(out);
+    json_double(out, "test_accuracy", t->accuracy);
+    json_double(out, "test_loss", t->loss);
+    json_text(out, "evaluated_on", evaluated_on(t));
+    json_known(out, "epsilon", g->known ? g->found.epsilon : 0.0);
+    json_known(out, "delta", g->known ? g->found.delta : 0.0);
+    json_text_or_null(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
+    json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_sigma(m));
+    json_text_or_null(out, "family", t->how.noiseless ? NULL : dpmf_strategy_family(dpmf_mechanism_strategy(m)));
+    json_text(out, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
+    json_text(out, "model", option_text(t->given, OPTION_MODEL));
+    json_integer(out, "dim", t->dim);
+    json_integer(out, "examples", dpmf_dataset_count(t->train));
+    json_text(out, "unit", option_text(t->given, OPTION_UNIT));
+    json_integer(out, "units", t->units);
+    json_integer(out, "steps", t->steps);
+    json_double(out, "batch", dpmf_sampler_expected(t->sampler));
+    json_double(out, "epochs", (double)t->steps * dpmf_sampler_expected(t->sampler) / (double)t->units);
+    json_text(out, "sampler", dpmf_sampler_text(t->sampler));
+    json_double(out, "clip", t->how.clip);
+    json_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
+    json_double(out, "learning_rate", t->how.learning_rate);
+    json_double(out, "momentum", t->how.momentum);
+    json_integer(out, "resumed_at", t->resumed_at);
+    json_double(out, "seconds", t->seconds);
+    json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
+    json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
+    json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_digest(m));
+    json_text_or_null(out, "out", t->given->text[OPTION_OUT]);
+    json_text(out, "statement", g->statement);
+    json_end(out);
+}
+
+static void print_table(const training *t, const guarantee *g, text_buffer *out) {
+    table_text(out, "model", option_text(t->given, OPTION_MODEL));
+    table_integer(out, "weights", t->dim);
+    table_text(out, "sampler", dpmf_sampler_text(t->sampler));
+    table_integer(out, "steps", t->steps);
+    table_double(out, "batch", dpmf_sampler_expected(t->sampler), "expected");
+    if (!t->how.noiseless) {
+        table_text(out, "family", dpmf_strategy_family(dpmf_mechanism_strategy(t->mechanism)));
+        table_double(out, "sigma", dpmf_mechanism_sigma(t->mechanism), NULL);
+    }
+    if (g->known) {
+        table_double(out, "epsilon", g->found.epsilon, dpmf_kind_name(g->found.kind));
+        table_double(out, "delta", g->found.delta, NULL);
+    }
+    table_double(out, "accuracy", t->accuracy, evaluated_on(t));
+    table_double(out, "loss", t->loss, evaluated_on(t));
+    table_double(out, "seconds", t->seconds, NULL);
+    text_add(out, "\n%s\n", g->statement);
+}
+
+int training_print(const training *t) {
+    text_buffer out = {0};
+    guarantee g = {0};
+    int code = account_for(t, &g);
+    if (code != 0) return code;
+    if (option_given(t->given, OPTION_JSON))
+        print_json(t, &g, &out);
+    else
+        print_table(t, &g, &out);
+    code = text_print(&out);
+    text_free(&out);
+    return code;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpmf train: the data and the model. */
+#include "options/numbers.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096 };
+
+/* DIR/NAME, or DIR/NAME.gz where only that is there. */
+static int find_idx(const char *directory, const char *name, char out[PATH_ROOM]) {
+    char shown[SHOWN];
+    for (int packed = 0; packed < 2; ++packed) {
+        int length = snprintf(out, PATH_ROOM, "%s/%s%s", directory, name, packed ? ".gz" : "");
+        if (length >= PATH_ROOM) return fail(EXIT_USAGE, "--data %s: the name is too long", show(directory, shown));
+        if (access(out, F_OK) == 0) return 0;
+    }
+    return fail(EXIT_UNABLE, "--data %s: there is neither %s nor %s.gz in it", show(directory, shown), name, name);
+}
+
+static int load_idx(const char *directory, const char *what, dpmf_dataset **out) {
+    char name[64], images[PATH_ROOM], labels[PATH_ROOM];
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte", what);
+    int code = find_idx(directory, name, images);
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", what);
+    if (code == 0) code = find_idx(directory, name, labels);
+    if (code != 0) return code;
+    dpmf_status status = dpmf_dataset_load_idx(images, labels, out);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
+    const char *label = option_text(t->given, OPTION_LABEL), *user = t->given->text[OPTION_USER];
+    dpmf_status status = dpmf_dataset_load_csv(t->given->text[id], label, user, out);
+    return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
+}
+
+static int check_usage(const arguments *given) {
+    bool idx = option_given(given, OPTION_DATA), csv = option_given(given, OPTION_TRAIN_CSV);
+    bool test = option_given(given, OPTION_TEST_CSV), held = option_given(given, OPTION_HOLD_OUT);
+    if (idx == csv) return fail(EXIT_USAGE, "train needs one of --data DIR and --train-csv FILE");
+    if (idx && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
+        return fail(EXIT_USAGE, "--test-csv, --label and --user belong to --train-csv, and --data was given");
+    if (csv && test == held)
+        return fail(EXIT_USAGE, "--train-csv needs one of --test-csv FILE and --hold-out N, to evaluate on");
+    if (option_is(given, OPTION_UNIT, "user") && !option_given(given, OPTION_USER))
+        return fail(EXIT_USAGE, "--unit user needs --user COLUMN, which says whose examples are whose");
+    return 0;
+}
+
+/* The last N examples become the test data; users who have examples on both sides are the caller's to think of. */
+static int hold_out(training *t) {
+    const int64_t all = dpmf_dataset_count(t->train), held = t->given->count[OPTION_HOLD_OUT];
+    dpmf_dataset *first = NULL;
+    if (held >= all)
+        return fail(EXIT_USAGE, "--hold-out %s: fewer than the %lld training examples are accepted",
+                    t->given->text[OPTION_HOLD_OUT], (long long)all);
+    dpmf_status status = dpmf_dataset_slice(t->train, all - held, held, &t->test);
+    if (status == DPMF_OK) status = dpmf_dataset_slice(t->train, 0, all - held, &first);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    dpmf_dataset_free(t->train);
+    t->train = first;
+    return 0;
+}
+
+static int read_model(training *t) {
+    const char *text = option_text(t->given, OPTION_MODEL);
+    char shown[SHOWN];
+    t->hidden = 0;
+    if (strcmp(text, "softmax") != 0 &&
+        (strncmp(text, "mlp:", 4) != 0 || !read_count(text + 4, &t->hidden) || t->hidden < 1 || t->hidden > 1 << 20))
+        return fail(EXIT_USAGE, "--model %s: softmax and mlp:H are accepted, H from 1 to %d", show(text, shown),
+                    1 << 20);
+    return 0;
+}
+
+int training_data(training *t) {
+    int code = check_usage(t->given);
+    if (code == 0) code = read_model(t);
+    if (code != 0) return code;
+    const bool held = option_given(t->given, OPTION_HOLD_OUT);
+    if (option_given(t->given, OPTION_DATA)) {
+        code = load_idx(t->given->text[OPTION_DATA], "train", &t->train);
+        if (code == 0 && !held) code = load_idx(t->given->text[OPTION_DATA], "t10k", &t->test);
+    } else {
+        code = load_csv(t, OPTION_TRAIN_CSV, &t->train);
+        if (code == 0 && !held) code = load_csv(t, OPTION_TEST_CSV, &t->test);
+    }
+    if (code == 0 && held) code = hold_out(t);
+    if (code != 0) return code;
+    if (dpmf_dataset_features(t->test) != dpmf_dataset_features(t->train) ||
+        dpmf_dataset_classes(t->test) > dpmf_dataset_classes(t->train))
+        return fail(EXIT_UNABLE, "the test data have %lld features and %lld classes, the training data %lld and %lld",
+                    (long long)dpmf_dataset_features(t->test), (long long)dpmf_dataset_classes(t->test),
+                    (long long)dpmf_dataset_features(t->train), (long long)dpmf_dataset_classes(t->train));
+    t->dim = dpmf_trainer_dim(t->train, t->hidden);
+    t->units = option_is(t->given, OPTION_UNIT, "user") ? dpmf_dataset_units(t->train) : dpmf_dataset_count(t->train);
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `dpmf train` is made of: data, a plan of batches, a mechanism, a sampler, a trainer, an answer. */
+#ifndef DPMF_CLI_TRAIN_H
+#define DPMF_CLI_TRAIN_H
+
+#include "dpmf.h"
+#include "options/options.h"
+#include "output.h"
+
+typedef struct training {
+    const arguments *given;
+    dpmf_dataset *train, *test;
+    int64_t hidden, dim;
+    int64_t units; /* examples or users that batches are drawn from */
+    /* The plan: for a fixed order, `batch` units at a time, `epoch` steps an epoch. */
+    int64_t steps, epochs, batch, epoch;
+    dpmf_workload *workload; /* what the mechanism is designed for */
+    double *schedule;        /* NULL: constant */
+    dpmf_design *design;     /* owns the mechanism, if it was designed here */
+    dpmf_mechanism *own;     /* owns it otherwise */
+    const dpmf_mechanism *mechanism;
+    dpmf_sampler *sampler;
+    dpmf_trainer_options how;
+    dpmf_trainer *trainer;
+    uint8_t key[DPMF_KEY_SIZE];
+    int64_t resumed_at;
+    double seconds, accuracy, loss;
+} training;
+
+/* Each: 0, or the exit code after a message. */
+int training_data(training *t);        /* train, test, the model's size (train_data.c) */
+int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */
+int training_workload(training *t);    /* workload and schedule */
+int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train_mechanism.c) */
+int training_sampler(training *t);     /* what the mechanism assumes */
+int training_print(const training *t); /* train_answer.c */
+
+dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* given, read, or fresh (cmd_train.c) */
+
+/*
+ * Several processes that train together (cli/mpi): what one of them does otherwise than a process alone. A call marked
+ * collective is made by all of them in the same order, with nothing that can fail between it and an `all` before it.
+ */
+typedef struct training_team {
+    int64_t part, parts;
+    dpmf_status (*reduce)(void *context, float *sums, int64_t count); /* collective, as the trainer wants it */
+    int (*all)(int code);                    /* collective: 0 if it is 0 everywhere, else the code of one that failed */
+    dpmf_status (*step)(dpmf_status status); /* what dpmf_trainer_next gave here; returns what it was for all */
+    int (*mechanism)(training *t);           /* collective: the one of part 0, where it is designed */
+    int (*key)(training *t);                 /* collective: the one of part 0, where it is fresh */
+    int (*agree)(training *t);               /* collective: does everybody run the same? */
+    int (*save)(training *t);                /* collective */
+    int (*resume)(training *t);              /* collective */
+    int (*finish)(training *t);              /* collective: all have the same weights */
+} training_team;
+
+extern const training_team *training_together; /* NULL: alone */
+
+#endif

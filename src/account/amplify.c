@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Amplification by sampling: what accounting needs to know of a strategy.
+ *
+ * Block-cyclic Poisson sampling (McKenna 2024, Algorithm 2 and Proposition 2.1; Pillutla et al. 2025, Theorem 3.21):
+ * a unit's possible steps are B apart, so that with C of at most B bands its columns touch disjoint rows. The release
+ * is then dominated by ceil(n/B) compositions of the subsampled Gaussian with probability min(1, Q B) and sensitivity
+ * the largest column norm. With more bands the columns overlap and nothing of this holds: refused.
+ *
+ * Balls-in-bins and b-min-separation sampling (Choquette-Choo et al. 2024): the privacy loss is that of a mixture of
+ * Gaussians whose means are sums of columns of C. That a unit that always moves in the same direction is the worst case
+ * needs entries that are not negative: checked.
+ */
+#include "account/amplify.h"
+
+#include "account/account.h"
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "strategy/strategy.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the largest column norm ---- */
+
+static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
+    int64_t n = dpmf_strategy_steps(strategy);
+    double *norms = NULL, largest = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(n, "the column norms", &norms));
+    TRY_DONE(dpmf_strategy_column_norms(strategy, norms));
+    for (int64_t t = 0; t < n; t++)
+        largest = fmax(largest, norms[t]);
+    *out = largest;
+done:
+    dpmf_i_free(norms);
+    return status;
+}
+
+/* Rounding of a norm: what was written down to full precision is not refused. */
+static const double NORM_ROUNDING = 1e-12;
+
+static dpmf_status check_claim(double claimed, double norm) {
+    if (claimed == 0 || norm <= claimed * (1 + NORM_ROUNDING)) return DPMF_OK;
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed, norm);
+}
+
+static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, const char *sampling) {
+    int64_t bands = dpmf_strategy_bands(strategy);
+    if (bands <= accepted && dpmf_strategy_rows(strategy) == dpmf_strategy_steps(strategy)) return DPMF_OK;
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                       "%s sampling: the strategy (%s) has %lld bands, accepted at most %lld: a unit's columns would "
+                       "overlap",
+                       sampling, dpmf_strategy_family(strategy), (long long)bands, (long long)accepted);
+}
+
+dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
+                         dpmf_amplification *out) {
+    double norm = 0;
+    if (strategy == NULL || sampling == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "amplify: the strategy or the sampling is NULL");
+    TRY(dpmf_i_sampling_check(sampling));
+    if (!(claimed_norm >= 0 && isfinite(claimed_norm)))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "claimed column norm %g, accepted: above 0, or 0 for none",
+                           claimed_norm);
+    if (sampling->kind != DPMF_SAMPLING_POISSON && sampling->kind != DPMF_SAMPLING_BLOCK_CYCLIC)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "amplify: only poisson and block-cyclic sampling become compositions of one step");
+    int64_t blocks = sampling->kind == DPMF_SAMPLING_POISSON ? 1 : sampling->count;
+    TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
+    TRY(largest_norm(strategy, &norm));
+    TRY(check_claim(claimed_norm, norm));
+    int64_t n = dpmf_strategy_steps(strategy);
+    *out = (dpmf_amplification){
+        .compositions = n / blocks + (n % blocks != 0),
+        .probability = fmin(1, sampling->probability * (double)blocks),
+        .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm"},
+    };
+    return DPMF_OK;
+}
+
+/* ---- Monte Carlo schemes ---- */
+
+/* Above this the check that no entry is negative, O(rows) a column, would take minutes for a C without structure. */
+enum { COLUMNS_MAX = 1 << 15 };
+
+static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
+    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                       "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
+                       "are not negative",
+                       dpmf_strategy_family(s), value);
+}
+
+static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
+    for (int64_t i = 0; i < count; i++)
+        if (!(values[i] >= 0)) return refuse_negative(s, values[i]);
+    return DPMF_OK;
+}
+
+static dpmf_status check_non_negative(const dpmf_strategy *s) {
+    int64_t count = 0, inverse_count = 0, n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    const double *c = NULL, *inverse = NULL;
+    double *column = NULL;
+    dpmf_status status = DPMF_OK;
+    if (dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL)
+        return check_values(s, count, c);
+    if (n > COLUMNS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "Monte Carlo accounting of a C that is not Toeplitz: %lld steps, at "
+                           "most %d are accepted",
+                           (long long)n, COLUMNS_MAX);
+    TRY_DONE(dpmf_i_alloc_doubles(rows, "a column", &column));
+    for (int64_t t = 0; t < n; t++) {
+        TRY_DONE(dpmf_strategy_column(s, t, column));
+        TRY_DONE(check_values(s, rows, column));
+    }
+done:
+    dpmf_i_free(column);
+    return status;
+}
+
+/* means[j] = C x, x the indicator of the steps of bin j. */
+static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means, double *x) {
+    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    for (int64_t j = 0; j < bins; j++) {
+        memset(x, 0, (size_t)n * sizeof *x);
+        for (int64_t t = j; t < n; t += bins)
+            x[t] = 1;
+        TRY(dpmf_strategy_apply(s, x, means + j * rows));
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
+    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    double *means = NULL, *x = NULL, *gram = NULL;
+    dpmf_status status = DPMF_OK;
+    if (bins > n) {
+        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                             (long long)bins, (long long)n);
+        goto done;
+    }
+    if (bins > INT64_MAX / rows / 8) {
+        status = dpmf_i_fail(DPMF_ERROR_MEMORY, "balls-in-bins: %lld bins of %lld rows do not fit the memory",
+                             (long long)bins, (long long)rows);
+        goto done;
+    }
+    TRY_DONE(dpmf_i_alloc_doubles(bins * rows, "the means of the bins", &means));
+    TRY_DONE(dpmf_i_alloc_doubles(bins * bins, "the Gram matrix of the bins", &gram));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "the steps of a bin", &x));
+    TRY_DONE(bin_means(s, bins, means, x));
+    for (int64_t i = 0; i < bins; i++)
+        for (int64_t j = 0; j <= i; j++)
+            gram[i * bins + j] = gram[j * bins + i] = dpmf_i_dot(rows, means + i * rows, means + j * rows);
+    *out = gram;
+    gram = NULL;
+done:
+    dpmf_i_free(means);
+    dpmf_i_free(gram);
+    dpmf_i_free(x);
+    return status;
+}
+
+/* numbers[t * bands + j] = C[t+j, t]. */
+static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double **out) {
+    int64_t n = dpmf_strategy_steps(s);
+    double *columns = NULL, *row = NULL;
+    dpmf_status status = DPMF_OK;
+    if (!dpmf_i_strategy_can(s, DPMF_I_CAN_ROW)) {
+        status = dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not held by its bands",
+                             dpmf_strategy_family(s));
+        goto done;
+    }
+    TRY_DONE(dpmf_i_alloc_doubles(n * bands, "the columns", &columns));
+    TRY_DONE(dpmf_i_alloc_doubles(bands, "a row", &row));
+    for (int64_t t = 0; t < n; t++) {
+        s->ops->row(s, t, row);
+        for (int64_t j = 0; j < bands && j <= t; j++)
+            columns[(t - j) * bands + j] = row[j];
+    }
+    *out = columns;
+    columns = NULL;
+done:
+    dpmf_i_free(columns);
+    dpmf_i_free(row);
+    return status;
+}
+
+static dpmf_status sensed(const dpmf_strategy *s, dpmf_participation_kind kind, int64_t b, const dpmf_run *run,
+                          dpmf_sensitivity *out) {
+    int64_t n = dpmf_strategy_steps(s);
+    dpmf_participation *participation = NULL;
+    dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
+    dpmf_status status = DPMF_OK;
+    options.run = *run;
+    TRY_DONE(dpmf_participation_create(kind, n, n / b + (n % b != 0), b, &participation));
+    TRY_DONE(dpmf_sensitivity_compute(s, participation, &options, out));
+done:
+    dpmf_participation_free(participation);
+    return status;
+}
+
+dpmf_status dpmf_i_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *sampling, int warm, const dpmf_run *run,
+                                  dpmf_i_amplified *out) {
+    int bins = sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
+    int64_t n = dpmf_strategy_steps(s), b = sampling->count;
+    dpmf_i_amplified a = {.scheme = {.kind = bins ? DPMF_I_SCHEME_BINS : DPMF_I_SCHEME_SEPARATED,
+                                     .bins = b,
+                                     .steps = n,
+                                     .separation = b,
+                                     .probability = sampling->probability,
+                                     .warm = warm}};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(largest_norm(s, &a.norm));
+    if (bins) {
+        TRY_DONE(check_non_negative(s));
+        TRY_DONE(bin_gram(s, b, &a.numbers));
+        a.scheme.gram = a.numbers;
+    } else {
+        TRY_DONE(check_bands(s, b, "min-sep"));
+        a.scheme.bands = dpmf_strategy_bands(s);
+        TRY_DONE(banded_columns(s, a.scheme.bands, &a.numbers));
+        TRY_DONE(check_values(s, n * a.scheme.bands, a.numbers));
+        a.scheme.columns = a.numbers;
+    }
+    TRY_DONE(
+        sensed(s, bins ? DPMF_PARTICIPATION_CYCLIC : DPMF_PARTICIPATION_MIN_SEPARATION, b < n ? b : n, run, &a.sensed));
+    *out = a;
+    a.numbers = NULL;
+done:
+    dpmf_i_free(a.numbers);
+    return status;
+}
+
+void dpmf_i_amplified_free(dpmf_i_amplified *amplified) {
+    dpmf_i_free(amplified->numbers);
+    *amplified = (dpmf_i_amplified){0};
+}

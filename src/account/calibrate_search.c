@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calibration: the least sigma, the most compositions or the largest sampling probability within (epsilon, delta).
+ *
+ * One coordinate y, in which privacy grows, serves all three:  ln sigma,  -ln compositions,  -ln probability. ln
+ * delta(epsilon; y) falls with y. Its crossing with ln delta is found for the bound with a coarse slack, then closed in
+ * on with the wanted one by the slope that has been seen. What is answered has itself passed the certificate, so it is
+ * never on the wrong side; how far it is on the right side is the engine's slack.
+ */
+#include "account/calibrate.h"
+
+#include <math.h>
+
+typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
+
+typedef struct search {
+    dpmf_i_composed composed;
+    unknown unknown;
+    double epsilon, delta, log_delta;
+    double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
+    double resolution; /* of y, in the coarse search */
+    double wanted;     /* how near to the crossing the answer must be, in y */
+} search;
+
+static void place(search *s, double y) {
+    if (s->unknown == SIGMA) s->composed.sigma = exp(y);
+    if (s->unknown == COMPOSITIONS) s->composed.compositions = (int64_t)fmax(1, floor(exp(-y) * (1 + 1e-12)));
+    if (s->unknown == PROBABILITY) s->composed.probability = fmin(1, exp(-y));
+}
+
+/* The coarse bound's excess over ln delta; <= 0: private enough. */
+static dpmf_status excess_at(search *s, double y, double *out) {
+    double log_delta = 0;
+    place(s, y);
+    TRY(dpmf_i_progress(s->composed.run, "calibrating", -1));
+    TRY(dpmf_i_composed_search(&s->composed, s->epsilon, &log_delta));
+    *out = fmax(log_delta, -1e300) - s->log_delta;
+    return DPMF_OK;
+}
+
+enum { SEARCH_MAX = 200 }; /* bisection alone needs 60 */
+
+/* Of y: where the answer has slack, what the coarse bound is worth; where it is exact, enough to tell 1e12 + 1. */
+static const double COARSE_RESOLUTION = 2e-3, EXACT_RESOLUTION = 1e-14;
+
+/* Illinois: regula falsi that halves the value of an end which stays; between low (excess > 0) and high (<= 0). */
+static dpmf_status narrow(search *s, double low, double at_low, double high, double at_high, double *out) {
+    double weight_low = at_low, weight_high = at_high;
+    s->slope = fmin((at_high - at_low) / (high - low), -1e-300);
+    for (int i = 0; i < SEARCH_MAX && high - low > s->resolution; i++) {
+        double y = (low * weight_high - high * weight_low) / (weight_high - weight_low), value = 0;
+        double margin = 0.02 * (high - low);
+        if (!(y > low + margin && y < high - margin) || i % 4 == 3)
+            y = i % 4 == 3 ? 0.5 * (low + high) : fmin(fmax(y, low + margin), high - margin);
+        TRY(excess_at(s, y, &value));
+        if (value > 0) {
+            s->slope = fmin((value - at_high) / (y - high), -1e-300);
+            low = y;
+            at_low = weight_low = value;
+            weight_high *= 0.5;
+        } else {
+            s->slope = fmin((value - at_low) / (y - low), -1e-300);
+            high = y;
+            at_high = weight_high = value;
+            weight_low *= 0.5;
+        }
+        if (at_high > -s->resolution) break; /* y is at least as near as that: ln delta moves faster than y */
+    }
+    *out = high;
+    return DPMF_OK;
+}
+
+/*
+ * Where to look first: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
+ * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
+ */
+static double guess(const search *s) {
+    const dpmf_i_composed *c = &s->composed;
+    double mu = dpmf_i_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
+    double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
+    if (s->unknown == SIGMA) {
+        double unit = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+        return log(unit) - 0.5 * log(log1p(mu * mu / (q * q * n)));
+    }
+    double growth = expm1(fmin(1 / (sigma * sigma), 600));
+    if (s->unknown == COMPOSITIONS) return -log(mu * mu / (q * q * growth));
+    return -log(mu / sqrt(n * growth));
+}
+
+/* The least y in [floor_, most] that is private enough by the coarse bound; `most` if none is. */
+static dpmf_status cross(search *s, double floor_, double most, double *out) {
+    double y = fmin(fmax(guess(s), floor_), most), at = 0, other = 0, step = 0.05;
+    TRY(excess_at(s, y, &at));
+    int enough = at <= 0;
+    for (;;) {
+        double next = enough ? fmax(y - step, floor_) : fmin(y + step, most);
+        if (next == y) { /* the end of what is accepted */
+            *out = y;
+            return DPMF_OK;
+        }
+        TRY(excess_at(s, next, &other));
+        if ((other <= 0) != enough) {
+            if (enough) return narrow(s, next, other, y, at, out);
+            return narrow(s, y, at, next, other, out);
+        }
+        y = next;
+        at = other;
+        step *= 2;
+    }
+}
+
+enum { CERTIFY_MAX = 12 };
+
+static int passes(const search *s, const dpmf_i_accounted *found) {
+    return found->value <= s->log_delta;
+}
+
+/* From y to where the fine bound itself meets ln delta: Newton's steps, aimed a little to the safe side. */
+static dpmf_status certify(search *s, double y, double most, double *out, dpmf_i_accounted *found, int *ok) {
+    double before = 0, value_before = 0, failed = -INFINITY;
+    *ok = 0;
+    for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
+        dpmf_i_accounted here;
+        place(s, y);
+        TRY(dpmf_i_progress(s->composed.run, "certifying", -1));
+        TRY(dpmf_i_composed_log_delta(&s->composed, s->epsilon, &here));
+        double excess = fmax(here.value, -1e300) - s->log_delta;
+        if (passes(s, &here) && (!*ok || y < *out)) {
+            *ok = 1;
+            *out = y;
+            *found = here;
+        }
+        if (!passes(s, &here)) failed = fmax(failed, y);
+        if (i > 0 && y != before && isfinite((excess - value_before) / (y - before)))
+            s->slope = fmin((excess - value_before) / (y - before), 0.2 * s->slope);
+        before = y;
+        value_before = excess;
+        double away = -excess / s->slope; /* to the crossing; negative: y may fall */
+        if (*ok && (s->wanted == 0 || *out - fmax(failed, y + away) <= s->wanted)) break;
+        if (*ok && i >= 5) break;
+        double step = away + 0.3 * s->wanted;
+        if (!passes(s, &here)) step = fmax(step, (0.5 + i) * fmax(s->wanted, 1e-13));
+        double next = y + fmin(fmax(step, -1), 1);
+        if (next <= failed) next = 0.5 * (failed + (*ok ? *out : y + s->wanted));
+        if (s->unknown == COMPOSITIONS && !passes(s, &here)) { /* one less at least */
+            double less = (double)s->composed.compositions - 1;
+            if (less < 1) break;
+            next = fmax(next, -log(less) - 1e-13);
+        }
+        y = next;
+    }
+    return DPMF_OK;
+}
+
+static search search_of(const dpmf_i_question *q, unknown what, double epsilon, double delta) {
+    search s = {.composed = q->composed,
+                .unknown = what,
+                .epsilon = epsilon,
+                .delta = delta,
+                .log_delta = log(delta),
+                .slope = -1};
+    s.composed.relative = q->unasked_slack ? 1.6 * q->options.slack : q->options.slack; /* speed: still below 1e-3 */
+    s.composed.absolute = 1e-3 * s.composed.relative;                                   /* slack in sigma is relative */
+    s.composed.step_max = 0;
+    int exact = q->composed.probability >= 1 && q->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
+    s.resolution = exact ? EXACT_RESOLUTION : COARSE_RESOLUTION;
+    s.wanted = exact ? 0 : 0.1 * q->options.slack;
+    return s;
+}
+
+/* ---- sigma ---- */
+
+static const double SIGMA_LEAST = 1e-3; /* below it the engines of sampling do not go: epsilon is about 1e6 there */
+
+static dpmf_status answer_with(const dpmf_i_question *q, const search *s, double sigma, const dpmf_i_accounted *found,
+                               dpmf_privacy *out) {
+    dpmf_i_question at = *q;
+    at.composed = s->composed;
+    *out = dpmf_i_question_answer(&at, sigma, s->epsilon, s->delta);
+    out->kind = found->kind;
+    out->method = found->method;
+    out->slack_met = found->met;
+    return DPMF_OK;
+}
+
+static dpmf_status sigma_of(const dpmf_i_question *q, double epsilon, double delta, dpmf_privacy *out) {
+    search s = search_of(q, SIGMA, epsilon, delta);
+    dpmf_i_accounted found = {0};
+    double y = 0;
+    int ok = 0;
+    if (s.composed.probability <= 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: nothing is used, and no noise is needed");
+    s.composed.sigma = 1;
+    double gaussian = dpmf_i_composed_mu(&s.composed) / dpmf_i_gaussian_mu(epsilon, s.log_delta);
+    double high = log(gaussian);
+    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO) {
+        place(&s, high);
+        found = (dpmf_i_accounted){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
+        return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
+    }
+    TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
+    TRY(certify(&s, y, high + 1e-6, &y, &found, &ok));
+    if (!ok) { /* the closed form without sampling always holds */
+        y = high;
+        found = (dpmf_i_accounted){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
+        if (s.composed.engine == DPMF_ENGINE_RDP)
+            return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g", epsilon,
+                               delta);
+    }
+    place(&s, y);
+    return answer_with(q, &s, s.composed.sigma / q->options.sigma_unit, &found, out);
+}
+
+dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+    dpmf_i_question q;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_check_epsilon(epsilon));
+    TRY(dpmf_i_check_delta(delta));
+    TRY(dpmf_i_question_open(options, &q));
+    TRY_DONE(q.sampled ? dpmf_i_sampled_sigma(&q, epsilon, delta, out) : sigma_of(&q, epsilon, delta, out));
+done:
+    dpmf_i_question_close(&q);
+    return status;
+}
+
+/* ---- compositions, probability ---- */
+
+static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                               dpmf_i_question *q) {
+    TRY(dpmf_i_check_sigma(sigma));
+    TRY(dpmf_i_check_epsilon(epsilon));
+    TRY(dpmf_i_check_delta(delta));
+    if (options != NULL && options->strategy != NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "a budget of steps or probability takes no strategy: its steps are set");
+    TRY(dpmf_i_question_open(options, q));
+    if (!q->sampled) return DPMF_OK;
+    dpmf_i_question_close(q);
+    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                       "balls-in-bins and min-sep sampling: no search over steps or probability");
+}
+
+static int64_t blocks_of(const dpmf_i_question *q) {
+    return q->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? q->options.sampling.count : 1;
+}
+
+static dpmf_status budget(const dpmf_i_question *q, unknown what, double sigma, double epsilon, double delta,
+                          double high, double low, search *s, dpmf_privacy *out) {
+    dpmf_i_accounted found = {0};
+    double y = 0;
+    int ok = 0;
+    *s = search_of(q, what, epsilon, delta);
+    s->composed.sigma = sigma * q->options.sigma_unit;
+    TRY(cross(s, low, high, &y));
+    TRY(certify(s, y, high, &y, &found, &ok));
+    if (!ok)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is passed %s", sigma, epsilon, delta,
+                           what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
+    place(s, y);
+    return answer_with(q, s, sigma, &found, out);
+}
+
+dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                                        int64_t *compositions, dpmf_privacy *out) {
+    dpmf_i_question q;
+    search s;
+    dpmf_status status = DPMF_OK;
+    TRY(open_budget(sigma, epsilon, delta, options, &q));
+    TRY_DONE(budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log(1e12), &s, out));
+    *compositions = s.composed.compositions * blocks_of(&q);
+done:
+    dpmf_i_question_close(&q);
+    return status;
+}
+
+dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                                       double *probability, dpmf_privacy *out) {
+    dpmf_i_question q;
+    search s;
+    dpmf_status status = DPMF_OK;
+    TRY(open_budget(sigma, epsilon, delta, options, &q));
+    if (q.options.sampling.kind == DPMF_SAMPLING_NONE) {
+        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; poisson and block-cyclic have");
+        goto done;
+    }
+    TRY_DONE(budget(&q, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
+    *probability = s.composed.probability / (double)blocks_of(&q);
+done:
+    dpmf_i_question_close(&q);
+    return status;
+}

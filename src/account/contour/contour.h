@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contour integral, piece by piece: its saddle, and its nodes. */
+#ifndef DPMF_ACCOUNT_CONTOUR_H
+#define DPMF_ACCOUNT_CONTOUR_H
+
+#include "account/pair.h"
+
+/* g(z) = n ln M(z) - z epsilon - ln z - ln(z+1) at its least on the real line: where, and its derivatives. */
+typedef struct dpmf_i_saddle {
+    double t, epsilon;
+    double value, second, third; /* g, g'', g''' at t */
+    double scale;                /* ln M(t) */
+} dpmf_i_saddle;
+
+/* False where no saddle can be found. */
+int dpmf_i_saddle_at_epsilon(const dpmf_i_pair *pair, double epsilon, dpmf_i_saddle *out);
+/* The saddle whose own approximation of delta is e^log_delta; its epsilon may be negative. */
+int dpmf_i_saddle_at_delta(const dpmf_i_pair *pair, double log_delta, dpmf_i_saddle *out);
+/* Another abscissa on the same contour; value, scale follow. */
+int dpmf_i_saddle_move(const dpmf_i_pair *pair, double t, dpmf_i_saddle *saddle);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampling schemes as mixtures of Gaussians.
+ *
+ * One example joins some steps: x in {0,1}^n drawn from pi. With it the mechanism's output is y = C x + noise (P), and
+ * without it y = noise (Q), both with noise N(0, sigma^2 I). That this pair is the worst is a theorem for balls in bins
+ * under a C without negative entries (Choquette-Choo et al. 2024); for any other scheme it is the caller's to know.
+ * Here the pair is accounted for. With m = C x and v(m) = (<m, y> - |m|^2 / 2) / sigma^2,
+ *
+ *     L(y) = ln dP/dQ = ln sum_x pi(x) exp(v(C x)).
+ *
+ * Balls in bins: pi is uniform over b bins, whose m_j are given by their Gram matrix G. L depends on y through
+ * u_j = <m_j, y> alone, and these are N(0, sigma^2 G) under Q and N(G[:,j], sigma^2 G) under bin j: b numbers instead
+ * of n. G = A A' with A lower triangular, by Cholesky, which keeps the zeros of a banded G; for a singular G by its
+ * eigenvectors, made triangular again.
+ *
+ * b-min-separation: free steps are joined with probability p, and the b-1 after a joined one are not free. The columns
+ * c_i of C have at most b entries, so those of one pattern do not overlap, and v is a sum of l_i = (<c_i, y> - |c_i|^2
+ * / 2) / sigma^2. Backwards over the steps, with f = 1 past the end,
+ *
+ *     f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b},    L = ln f_1 (cold)  or  ln (f_1 + p (f_2 + ... + f_b)) / (1 + (b-1)
+ * p),
+ *
+ * the second for an example that is anywhere in its wait at the first step (the stationary law).
+ */
+#include "account/montecarlo/scheme.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "base/special.h"
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static int finite_all(int64_t count, const double *x) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(x[i])) return 0;
+    }
+    return 1;
+}
+
+static dpmf_status check_bins(const dpmf_i_scheme *scheme) {
+    const int64_t b = scheme->bins;
+    if (b < 1 || b > 65536 || scheme->gram == NULL) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bins with their Gram matrix: 1 to 65536 are accepted", b);
+    }
+    double largest = 0;
+    if (!finite_all(b * b, scheme->gram)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix is not finite");
+    for (int64_t j = 0; j < b; j++) {
+        largest = fmax(largest, scheme->gram[j * b + j]);
+    }
+    if (!(largest > 0)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has no positive diagonal entry");
+    const double rounding = 1e-9 * largest; /* of a matrix that somebody computed; far below what moves delta */
+    for (int64_t i = 0; i < b; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            const double g = scheme->gram[i * b + j];
+            if (fabs(g - scheme->gram[j * b + i]) > rounding) {
+                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                                   "the Gram matrix is not symmetric: %g and %g at %" PRId64 ", %" PRId64, g,
+                                   scheme->gram[j * b + i], i, j);
+            }
+            if (g < -rounding) {
+                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                                   "the Gram matrix has %g at %" PRId64 ", %" PRId64
+                                   ": the entries of C, and so these, must be at least 0",
+                                   g, i, j);
+            }
+        }
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status check_separated(const dpmf_i_scheme *scheme) {
+    const int64_t n = scheme->steps;
+    if (n < 1 || scheme->columns == NULL) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " steps with their columns: at least 1 is accepted", n);
+    }
+    if (scheme->separation < 1 || scheme->bands < 1 || scheme->bands > scheme->separation) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "%" PRId64 " bands at a separation of %" PRId64 ": 1 <= bands <= separation is accepted",
+                           scheme->bands, scheme->separation);
+    }
+    if (!(scheme->probability > 0 && scheme->probability <= 1)) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a joining probability of %g: (0, 1] is accepted", scheme->probability);
+    }
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < scheme->bands; j++) {
+            const double c = scheme->columns[i * scheme->bands + j];
+            if (!(c >= 0 && c <= DBL_MAX) || (i + j >= n && c != 0)) {
+                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                                   "entry %" PRId64 " of column %" PRId64
+                                   " is %g: finite, at least 0, and 0 past the last row is accepted",
+                                   j, i, c);
+            }
+            largest = fmax(largest, c);
+        }
+    }
+    return largest > 0 ? DPMF_OK : dpmf_i_fail(DPMF_ERROR_ARGUMENT, "all columns are 0: nothing is released");
+}
+
+static dpmf_status check_scheme(const dpmf_i_scheme *scheme) {
+    if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX)) {
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
+    }
+    return scheme->kind == DPMF_I_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
+}
+
+static int64_t ring_size(const dpmf_i_scheme *scheme) {
+    return scheme->separation < scheme->steps ? scheme->separation : scheme->steps; /* past the end f = 1 anyway */
+}
+
+/* ---- the Gram matrix ---- */
+
+/* root root' = gram, lower triangular; eigenvalues below rounding count as 0, clearly negative ones are refused. */
+static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
+    memcpy(root, gram, (size_t)(b * b) * sizeof *root);
+    if (dpmf_i_cholesky(b, root) == DPMF_OK) return DPMF_OK;
+    double *vectors = NULL, *values = NULL, *factor = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(b * b, "the root of a Gram matrix", &vectors));
+    TRY_DONE(dpmf_i_alloc_doubles(b, "the root of a Gram matrix", &values));
+    TRY_DONE(dpmf_i_alloc_doubles(b * b, "the root of a Gram matrix", &factor));
+    memcpy(vectors, gram, (size_t)(b * b) * sizeof *vectors);
+    TRY_DONE(dpmf_i_symmetric_eigen(b, vectors, values));
+    if (values[0] < -1e-9 * values[b - 1]) {
+        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has an eigenvalue of %g: at least 0 is accepted",
+                             values[0]);
+        goto done;
+    }
+    for (int64_t j = 0; j < b; j++) {
+        for (int64_t k = 0; k < b; k++) {
+            factor[j * b + k] = vectors[k * b + j] * sqrt(fmax(values[k], 0));
+        }
+    }
+    memset(root, 0, (size_t)(b * b) * sizeof *root);
+    TRY_DONE(dpmf_i_lq(b, b, factor, root));
+done:
+    dpmf_i_free(factor);
+    dpmf_i_free(values);
+    dpmf_i_free(vectors);
+    return status;
+}
+
+static dpmf_status prepare_bins(dpmf_i_sampler *s) {
+    const int64_t b = s->scheme.bins;
+    const double *gram = s->scheme.gram;
+    void *first = NULL;
+    s->dimension = b;
+    s->blocks = b;
+    s->scratch = (2 * DPMF_I_LANES + 1) * b;
+    TRY(dpmf_i_alloc_doubles(b, "the norms of the bins", &s->squares));
+    TRY(dpmf_i_alloc_doubles(b, "the means of the bins", &s->mean));
+    TRY(dpmf_i_alloc_doubles(b * b, "the root of a Gram matrix", &s->root));
+    TRY(dpmf_i_alloc(b, sizeof *s->first, "the root of a Gram matrix", &first));
+    s->first = first;
+    TRY(gram_root(b, gram, s->root));
+    for (int64_t j = 0; j < b; j++) {
+        s->squares[j] = gram[j * b + j];
+        s->mean[j] = dpmf_i_sum(b, gram + j * b) / (double)b;
+        s->largest = fmax(s->largest, s->squares[j]);
+        while (s->first[j] < j && s->root[j * b + s->first[j]] == 0) {
+            s->first[j]++;
+        }
+    }
+    s->mean_square = dpmf_i_sum(b, s->squares) / (double)b;
+    s->square_mean = dpmf_i_sum(b, s->mean) / (double)b;
+    return DPMF_OK;
+}
+
+/* ---- separated ---- */
+
+/* How often each step is joined, E x_i, and with it the mean of C x. */
+static void mean_outcome(dpmf_i_sampler *s, double *joined) {
+    const dpmf_i_scheme *scheme = &s->scheme;
+    const int64_t n = scheme->steps, b = scheme->separation;
+    const double p = scheme->probability, first = scheme->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
+    double free_now = 0; /* the probability that step i is free */
+    for (int64_t i = 0; i < n; i++) {
+        const double stayed = i == 0 ? 0 : free_now - joined[i - 1];
+        const double back = i >= b ? joined[i - b] : scheme->warm && i > 0 ? p * first : 0;
+        free_now = i == 0 ? first : stayed + back;
+        joined[i] = p * free_now;
+    }
+    s->mean_square = 0;
+    for (int64_t i = 0; i < n; i++) {
+        s->mean_square += joined[i] * s->squares[i];
+        for (int64_t j = 0; j < scheme->bands && i + j < n; j++) {
+            s->mean[i + j] += joined[i] * scheme->columns[i * scheme->bands + j];
+        }
+    }
+    s->square_mean = dpmf_i_dot(n, s->mean, s->mean);
+}
+
+/* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
+static double largest_square(const dpmf_i_sampler *s, double *best) {
+    const int64_t n = s->scheme.steps, b = s->scheme.separation;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const double skip = i + 1 < n ? best[i + 1] : 0, join = s->squares[i] + (i + b < n ? best[i + b] : 0);
+        best[i] = fmax(skip, join);
+    }
+    return best[0];
+}
+
+static dpmf_status prepare_separated(dpmf_i_sampler *s) {
+    const dpmf_i_scheme *scheme = &s->scheme;
+    const int64_t n = scheme->steps;
+    s->dimension = n;
+    s->blocks = 1;
+    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * DPMF_I_LANES;
+    TRY(dpmf_i_alloc_doubles(n, "the norms of the columns", &s->squares));
+    TRY(dpmf_i_alloc_doubles(n, "the mean outcome", &s->mean));
+    TRY(dpmf_i_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
+    for (int64_t i = 0; i < n; i++) {
+        const double *c = scheme->columns + i * scheme->bands;
+        s->squares[i] = dpmf_i_dot(scheme->bands, c, c);
+    }
+    mean_outcome(s, s->root);
+    s->largest = largest_square(s, s->root);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_sampler_create(const dpmf_i_scheme *scheme, dpmf_i_sampler *out) {
+    dpmf_i_sampler s = {.scheme = *scheme};
+    dpmf_status status = check_scheme(scheme);
+    if (status == DPMF_OK) status = scheme->kind == DPMF_I_SCHEME_BINS ? prepare_bins(&s) : prepare_separated(&s);
+    if (status != DPMF_OK) {
+        dpmf_i_sampler_free(&s);
+        return status;
+    }
+    *out = s;
+    dpmf_i_sampler_aim(out, scheme->sigma, 0, 0);
+    return DPMF_OK;
+}
+
+void dpmf_i_sampler_free(dpmf_i_sampler *sampler) {
+    dpmf_i_free(sampler->squares);
+    dpmf_i_free(sampler->mean);
+    dpmf_i_free(sampler->root);
+    dpmf_i_free(sampler->first);
+    *sampler = (dpmf_i_sampler){.scheme = sampler->scheme};
+}
+
+/* ---- one outcome ---- */
+
+static double bins_log_ratio(const dpmf_i_scheme *scheme, const double *u) {
+    const int64_t b = scheme->bins;
+    const double precision = 1 / (scheme->sigma * scheme->sigma);
+    double sum = -INFINITY;
+    for (int64_t j = 0; j < b; j++) {
+        sum = dpmf_i_log_add(sum, (u[j] - 0.5 * scheme->gram[j * b + j]) * precision);
+    }
+    return sum - log((double)b);
+}
+
+dpmf_status dpmf_i_scheme_log_ratio(const dpmf_i_scheme *scheme, const double *outcome, double *out) {
+    TRY(check_scheme(scheme));
+    if (scheme->kind == DPMF_I_SCHEME_BINS) {
+        if (!finite_all(scheme->bins, outcome)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
+        *out = bins_log_ratio(scheme, outcome);
+        return DPMF_OK;
+    }
+    dpmf_i_sampler s = {.scheme = *scheme};
+    double *scaled = NULL, *window = NULL;
+    dpmf_status status = DPMF_OK;
+    if (!finite_all(scheme->steps, outcome)) {
+        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
+        goto done;
+    }
+    TRY_DONE(prepare_separated(&s));
+    TRY_DONE(dpmf_i_alloc_doubles(scheme->steps, "an outcome", &scaled));
+    TRY_DONE(dpmf_i_alloc_doubles(ring_size(scheme), "an outcome's window", &window));
+    for (int64_t i = 0; i < scheme->steps; i++) {
+        scaled[i] = outcome[i] / scheme->sigma;
+    }
+    *out = dpmf_i_separated_log_ratio(&s, 1, scaled, 1, window);
+done:
+    dpmf_i_free(window);
+    dpmf_i_free(scaled);
+    dpmf_i_sampler_free(&s);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a row of noise costs: the stream itself is run for some rows in the middle of the training run, added to a
+ * gradient, by one thread, in turn with a stream of independent noise of the same size. Processor time is counted, and
+ * the least of several rounds: what other programs do at the same time then matters little. A round is a multiple of the
+ * rows that a stream makes at once. Long rows are cut: streams work tile by tile, and the time of a coordinate hardly depends
+ * on how many there are.
+ */
+#include "base/memory.h"
+#include "design/design.h"
+#include "noise/plan.h"
+#include "strategy/strategy.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUND = 32, ROUNDS = 8 }; /* rows at least; rounds at most */
+static const int64_t COORDINATES = 1 << 16, BUFFER_BYTES = 32 << 20, COORDINATES_LEAST = 2048;
+static const double ENOUGH = 0.02; /* seconds: no further round after that */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A stream that is timed. */
+typedef struct runner {
+    dpmf_i_stream *stream;
+    const dpmf_strategy *strategy;
+    const dpmf_i_seed *seed;
+    const dpmf_i_stream_options *options;
+    int64_t middle, rows; /* where the first round starts, 0: every round; and how many rows a round has */
+    double least;         /* seconds of a row */
+} runner;
+
+/* To the middle of the run, from buffers of zeros: how long a row takes does not depend on what is in them. */
+static dpmf_status go_to_middle(dpmf_i_stream *stream, int64_t step) {
+    const int64_t size = dpmf_i_stream_state_size(stream);
+    uint8_t *bytes = NULL;
+    TRY(dpmf_i_alloc(size + (int64_t)sizeof step, 1, "a noise state", (void **)&bytes));
+    memcpy(bytes, &step, sizeof step); /* rows made, where a state begins with that */
+    dpmf_status status = dpmf_i_stream_state_load(stream, step, bytes);
+    dpmf_i_free(bytes);
+    return status;
+}
+
+static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
+                               const dpmf_i_stream_options *options, runner *out) {
+    const int64_t n = strategy->steps;
+    runner r = {.strategy = strategy, .seed = seed, .options = options, .least = INFINITY};
+    TRY(dpmf_i_stream_create(strategy, seed, options, NULL, &r.stream));
+    const int64_t ahead = r.stream->plan.ahead > 1 ? r.stream->plan.ahead : 1;
+    r.rows = dpmf_i_at_most(dpmf_i_round_up(ROUND, ahead), n);
+    if (n >= 2 * (ROUNDS + 1) * r.rows)
+        r.middle = n / 2;
+    else
+        r.rows = n; /* a short run: all of it */
+    dpmf_status status = go_to_middle(r.stream, r.middle);
+    if (status == DPMF_OK)
+        *out = r;
+    else
+        dpmf_i_stream_free(r.stream);
+    return status;
+}
+
+/* One round more; its seconds are added to *spent. */
+static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *spent) {
+    if (r->middle == 0) { /* anew: rows that a stream still holds would only be copied */
+        dpmf_i_stream_free(r->stream);
+        r->stream = NULL;
+        TRY(dpmf_i_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
+    }
+    double start = now();
+    for (int64_t i = 0; i < r->rows; i++)
+        TRY(dpmf_i_stream_emit(r->stream, 1e-3, 1, 1, gradient));
+    double seconds = now() - start;
+    r->least = fmin(r->least, seconds / (double)r->rows);
+    *spent += seconds;
+    return DPMF_OK;
+}
+
+/* Seconds of a row of `count` numbers, of this strategy and of independent noise. */
+static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_i_precision precision,
+                             int64_t count, double *own, double *independent) {
+    const dpmf_i_stream_options o = {.precision = precision, .count = count};
+    const uint8_t subkey[32] = {0}; /* these rows are thrown away */
+    dpmf_segment gradient = {NULL, count};
+    runner ours = {0}, theirs = {0};
+    dpmf_i_seed *seed = NULL;
+    double spent = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc(count, sizeof(double), "a gradient", &gradient.memory));
+    TRY_DONE(dpmf_i_seed_open(subkey, &seed));
+    TRY_DONE(open_runner(strategy, seed, &o, &ours));
+    TRY_DONE(open_runner(identity, seed, &o, &theirs));
+    for (int i = 0; i <= ROUNDS && (i < 2 || spent < ENOUGH); i++) {
+        TRY_DONE(time_round(&ours, &gradient, &spent));
+        TRY_DONE(time_round(&theirs, &gradient, &spent));
+    }
+    *own = ours.least;
+    *independent = theirs.least;
+done:
+    dpmf_i_stream_free(ours.stream);
+    dpmf_i_stream_free(theirs.stream);
+    dpmf_i_seed_close(seed);
+    dpmf_i_free(gradient.memory);
+    return status;
+}
+
+dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, double *seconds,
+                                double *overhead) {
+    const dpmf_i_precision precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_FLOAT64 : DPMF_I_FLOAT32;
+    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_I_FLOAT64 ? 8 : 4);
+    int64_t count = BUFFER_BYTES / row_bytes;
+    double own = 0, independent = 0;
+    dpmf_strategy *identity = NULL;
+    dpmf_status status = DPMF_OK;
+    if (count > COORDINATES) count = COORDINATES;
+    if (count < COORDINATES_LEAST) count = COORDINATES_LEAST;
+    if (count > p->options.dim) count = p->options.dim;
+    TRY(dpmf_i_strategy_create_identity(p->steps, &identity));
+    TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
+    if (strcmp(dpmf_strategy_family(strategy), "identity") == 0) own = independent; /* the same by definition */
+    *seconds = own * (double)p->options.dim / (double)count;
+    *overhead = independent > 0 ? own / independent : 1;
+done:
+    dpmf_strategy_free(identity);
+    return status;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The families whose only choice is a number of buffers, or none. What takes long for what it brings is tried only up
+ * to so many steps, or when it is named: a whole Toeplitz or dense C, whose noise stream costs O(n) a step, is a
+ * yardstick rather than a choice.
+ */
+#include "design/design.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+static int several(const dpmf_i_design_problem *p) {
+    return dpmf_participation_get_kind(p->participation) != DPMF_PARTICIPATION_SINGLE;
+}
+
+static int worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
+    return dpmf_i_design_names(p, family) || (dpmf_i_design_wants(p, family) && p->steps <= steps_max);
+}
+
+/* A family without parameters; one that does not know the workload is passed over. */
+static dpmf_status offer_named(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling) {
+    dpmf_strategy *s = NULL;
+    dpmf_status status = dpmf_strategy_create(family, p->workload, NULL, &s);
+    if (status == DPMF_OK)
+        status = dpmf_i_design_add(
+            p, &(dpmf_i_design_offer){.strategy = s, .sampling = *sampling, .made_by = "design: closed form"}, NULL);
+    dpmf_strategy_free(s);
+    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
+    /* steps_max: beyond it the sensitivity or the error is not cheap; 0: only when named, for others are always better */
+    static const struct {
+        const char *family;
+        int64_t steps_max;
+    } NAMED[] = {{"identity", INT64_MAX}, {"tree-online", 1 << 20}, {"tree-full", 1 << 20}, {"tree", 0}, {"fft", 0},
+                 {"fft-opt", 4096},       {"workload", 0}};
+    const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, p->probability, 1};
+    for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
+        if (worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
+    if (p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC && dpmf_i_design_wants(p, "identity"))
+        TRY(offer_named(p, "identity", &poisson)); /* DP-SGD */
+    return DPMF_OK;
+}
+
+/* ---- sweeps over buffers ---- */
+
+/* One more buffer is worth trying while the last one took off so much; the first BLT_LEAST are for the picture. */
+static const double BUFFER_GAIN = 2e-4;
+enum { BLT_LEAST = 5, BLT_MOST = 10 };
+
+static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
+    double before = INFINITY, noise = INFINITY;
+    if (!dpmf_i_design_wants(p, "blt")) return DPMF_OK;
+    for (int d = 1; d <= BLT_MOST; d++) {
+        if (d > BLT_LEAST && !(noise < before * (1 - BUFFER_GAIN))) break;
+        before = noise;
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "blt", .buffers = d, .swept = 1}, &noise));
+        if (d == 1 && !isfinite(noise)) break; /* not for this workload */
+    }
+    return DPMF_OK;
+}
+
+/*
+ * TV-BLT, single participation: the fewest nodes within 0.1 % of the proven optimum, and their neighbours for the
+ * picture where that is cheap.
+ */
+static const int64_t TVBLT_STEPS = 300000; /* beyond that it takes minutes: when named */
+
+static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
+    dpmf_i_design_wish wish = {.family = "tvblt", .swept = 1};
+    double noise = INFINITY;
+    if (several(p) || !worth(p, "tvblt", TVBLT_STEPS)) return DPMF_OK;
+    TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+    if (!isfinite(noise) || p->steps > 4096) return DPMF_OK;
+    const int64_t buffers = p->list.entry[p->list.count - 1].shown.buffers;
+    for (int nodes = 1; nodes <= buffers + 2 && nodes <= 16; nodes++) {
+        wish.buffers = nodes;
+        if (nodes != buffers) TRY(dpmf_i_design_offer_best(p, &wish, NULL));
+    }
+    return DPMF_OK;
+}
+
+/* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
+static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
+    const int64_t most = dpmf_i_design_names(p, "bisr") ? 256 : 8;
+    double noise = 0;
+    if (!worth(p, "bisr", 1024)) return DPMF_OK;
+    for (int64_t bands = 2; bands <= most && bands < p->steps; bands *= 2) {
+        dpmf_i_design_wish wish = {.family = "bisr", .bands = bands, .swept = 1, .tolerance = 1e-4};
+        TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        if (!isfinite(noise)) break;
+    }
+    return DPMF_OK;
+}
+
+/* ---- whole matrices ---- */
+
+static dpmf_status offer_whole(dpmf_i_design_problem *p) {
+    /* Dense under several participations takes a minute at 2000 steps; single: a decomposition. */
+    if (p->steps > 1 && worth(p, "dense", several(p) ? 128 : 1024))
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "dense", .tolerance = 1e-4}, NULL));
+    if (worth(p, "toeplitz", p->workload->toeplitz ? 2048 : 512))
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "toeplitz", .tolerance = 1e-4}, NULL));
+    if (dpmf_i_design_names(p, "lowrank") && p->steps >= 8)
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "lowrank", .bands = 2, .buffers = 6}, NULL));
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p) {
+    TRY(offer_closed_forms(p));
+    TRY(sweep_tvblt(p));
+    TRY(sweep_blt(p));
+    TRY(sweep_bisr(p));
+    return offer_whole(p);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Federated candidates: who takes part is not for the designer to decide. A client takes part at most k times; any two
+ * of its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix H).
+ *
+ * At separation s a strategy C has the loss
+ *
+ *     L(C, s) = sens(C; min-sep k, s) x error(A C^-1),
+ *
+ * and sigma L(C, s) is the noise that meets the same (epsilon, delta) if the separation turns out to be s: this is what
+ * Figure 10b there draws. L(C, s) does not grow with s, so its largest value is always that at low, and to minimise it
+ * would be to design for low alone. What can be lost by not knowing s is the ratio to the best that is known at each s.
+ * So candidates are compared by
+ *
+ *     worst(C) = max over s of L(C, s) / L*(s),   L*(s) = the least L(., s) of all candidates,
+ *
+ * s over the two ends and up to 31 separations between. Ordered by sigma L*(low) worst(C): the noise at low of a
+ * candidate that is so far from the best there. The guarantee itself is at low: the mechanism's sensitivity is that of
+ * min-sep k, low, whatever happens above it.
+ *
+ * Candidates, each made for m = low, high and three separations between:
+ *
+ *     banded Toeplitz   m bands, optimal for min-sep k, m: the best there is of its kind when s = m
+ *     tapered           the same, its coefficients from b0 on multiplied by (m - i)/(m - b0), for every smaller b0 of
+ *                       the five (Appendix H there has b0 = low, m = high)
+ *     BLT               optimal for min-sep k, m, with 2, 3, ... buffers up to 8, as long as one more is a gain
+ *
+ * TV-BLT are optimal for one participation, and are no candidates. Separations above (n-1)/(k-1), where k participations
+ * do not fit into n steps, are left out.
+ */
+#include "design/federated.h"
+
+#include "base/memory.h"
+#include "optimize/toeplitz/toeplitz.h"
+#include "strategy/strategy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BUFFERS_FIRST = 2, BUFFERS_LAST = 8 };
+
+static const double GAIN = 1e-5; /* of the loss, relative, that one more buffer must bring */
+
+/* ---- the range ---- */
+
+static int64_t highest(const dpmf_i_design_problem *p) {
+    const int64_t k = p->options.epochs, fits = k > 1 ? (p->steps - 1) / (k - 1) : p->steps;
+    return p->options.separation_high < fits ? p->options.separation_high : fits;
+}
+
+/* `count` whole numbers from low to high, evenly spaced, each once; gives how many. */
+static int64_t spread(int64_t low, int64_t high, int64_t count, int64_t *out) {
+    assert(low >= 1 && low <= high);
+    if (high - low + 1 < count) count = high - low + 1;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = count == 1 ? low : low + (high - low) / (count - 1) * i + (high - low) % (count - 1) * i / (count - 1);
+    return count;
+}
+
+static dpmf_status separated(const dpmf_i_design_problem *p, int64_t separation, dpmf_participation **out) {
+    return dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, p->steps, p->options.epochs, separation, out);
+}
+
+/* ---- losses ---- */
+
+/* The loss that is asked for without the sensitivity; infinite if it is beyond the range of a double. */
+static dpmf_status error_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *out) {
+    double *per_step = NULL, square = 0, largest = 0;
+    TRY(dpmf_i_alloc_doubles(p->steps, "the errors", &per_step));
+    dpmf_status status = dpmf_error_compute(p->workload, s, &p->options.run, per_step);
+    for (int64_t t = 0; t < p->steps && status == DPMF_OK; t++) {
+        square += per_step[t] * per_step[t] / (double)p->steps;
+        largest = fmax(largest, per_step[t]);
+    }
+    dpmf_i_free(per_step);
+    if (status != DPMF_OK) return status;
+    double error = p->options.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
+    *out = isfinite(error) ? error : INFINITY;
+    return DPMF_OK;
+}
+
+static dpmf_status sensitivity_at(const dpmf_i_design_problem *p, const dpmf_strategy *s, int64_t separation,
+                                  double *out) {
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    dpmf_participation *participation = NULL;
+    dpmf_sensitivity found = {0};
+    o.adjacency = p->options.adjacency;
+    o.run = p->options.run;
+    TRY(separated(p, separation, &participation));
+    dpmf_status status = dpmf_sensitivity_compute(s, participation, &o, &found);
+    dpmf_participation_free(participation);
+    if (status == DPMF_OK) *out = found.value;
+    return status;
+}
+
+static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_federated *f, dpmf_i_federated_item *item) {
+    double error = 0;
+    TRY(error_of(p, item->strategy, &error));
+    for (int64_t i = 0; i < f->points; i++) {
+        double sensitivity = 0;
+        TRY(sensitivity_at(p, item->strategy, f->separation[i], &sensitivity));
+        item->loss[i] = sensitivity * error;
+    }
+    return DPMF_OK;
+}
+
+/* ---- the list ---- */
+
+static dpmf_status make_room(dpmf_i_federated *f) {
+    void *bigger = NULL;
+    if (f->count < f->capacity) return DPMF_OK;
+    int64_t capacity = f->capacity == 0 ? 32 : 2 * f->capacity;
+    TRY(dpmf_i_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
+    if (f->count > 0) memcpy(bigger, f->item, (size_t)f->count * sizeof *f->item);
+    dpmf_i_free(f->item);
+    f->item = bigger;
+    f->capacity = capacity;
+    return DPMF_OK;
+}
+
+/* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
+static dpmf_status take(const dpmf_i_design_problem *p, dpmf_i_federated *f, dpmf_strategy *strategy,
+                        const char *made_by, int *kept) {
+    dpmf_status status = make_room(f);
+    dpmf_i_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
+    *kept = 0;
+    if (item != NULL) {
+        *item = (dpmf_i_federated_item){.strategy = strategy};
+        snprintf(item->made_by, sizeof item->made_by, "%s", made_by);
+        status = fill_losses(p, f, item);
+        *kept = status == DPMF_OK && isfinite(item->loss[0]);
+        if (status == DPMF_ERROR_NUMERICAL) status = DPMF_OK;
+    }
+    if (*kept)
+        f->count++;
+    else
+        dpmf_strategy_free(strategy);
+    return status;
+}
+
+/* The optimum of a family; *out stays NULL if the family does not know this workload. */
+static dpmf_status optimum(const dpmf_i_design_problem *p, const char *family, int64_t separation,
+                           const dpmf_optimize_options *o, dpmf_strategy **out) {
+    dpmf_participation *participation = NULL;
+    dpmf_optimization result;
+    TRY(separated(p, separation, &participation));
+    dpmf_status status = dpmf_optimize(family, p->workload, participation, o, out, &result);
+    dpmf_participation_free(participation);
+    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+/* ---- banded Toeplitz ---- */
+
+static dpmf_status add_tapered(const dpmf_i_design_problem *p, dpmf_i_federated *f, int64_t bands, const double *plain,
+                               int64_t from) {
+    double *c = NULL;
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    int kept = 0;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &c));
+    memcpy(c, plain, (size_t)bands * sizeof *c);
+    TRY_DONE(dpmf_i_toeplitz_taper(bands, from, c));
+    TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
+    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
+             (long long)bands, (long long)from);
+    TRY_DONE(take(p, f, s, made_by, &kept));
+done:
+    dpmf_i_free(c);
+    return status;
+}
+
+static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_federated *f, const int64_t *made_for, int64_t i) {
+    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    double *plain = NULL;
+    int kept = 0;
+    dpmf_status status = DPMF_OK;
+    o.bands = made_for[i];
+    TRY(optimum(p, "banded-toeplitz", made_for[i], &o, &s));
+    if (s == NULL || !dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+        dpmf_strategy_free(s);
+        return DPMF_OK;
+    }
+    status = dpmf_i_alloc_doubles(o.bands, "the coefficients", &plain);
+    if (status != DPMF_OK) {
+        dpmf_strategy_free(s);
+        return status;
+    }
+    memcpy(plain, c, (size_t)(count < o.bands ? count : o.bands) * sizeof *plain);
+    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld", (long long)o.bands);
+    TRY_DONE(take(p, f, s, made_by, &kept));
+    for (int64_t j = 0; j < i && kept; j++)
+        TRY_DONE(add_tapered(p, f, o.bands, plain, made_for[j]));
+done:
+    dpmf_i_free(plain);
+    return status;
+}
+
+/* ---- BLT ---- */
+
+static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_federated *f, int64_t separation) {
+    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+    double last = INFINITY;
+    for (o.buffers = BUFFERS_FIRST; o.buffers <= BUFFERS_LAST; o.buffers++) {
+        dpmf_strategy *s = NULL;
+        char made_by[160];
+        double error = 0, sensitivity = 0;
+        int kept = 0;
+        TRY(optimum(p, "blt", separation, &o, &s));
+        if (s == NULL) return DPMF_OK;
+        dpmf_status status = error_of(p, s, &error);
+        if (status == DPMF_OK) status = sensitivity_at(p, s, separation, &sensitivity);
+        int gains = error * sensitivity < last * (1 - GAIN);
+        if (status != DPMF_OK || !gains) {
+            dpmf_strategy_free(s);
+            return status;
+        }
+        last = error * sensitivity;
+        snprintf(made_by, sizeof made_by, "optimal BLT with %d buffers for separation %lld", o.buffers,
+                 (long long)separation);
+        TRY(take(p, f, s, made_by, &kept));
+    }
+    return DPMF_OK;
+}
+
+/* ---- comparing ---- */
+
+static void find_worst(dpmf_i_federated *f) {
+    for (int64_t i = 0; i < f->points; i++) {
+        f->least[i] = INFINITY;
+        for (int64_t j = 0; j < f->count; j++)
+            f->least[i] = fmin(f->least[i], f->item[j].loss[i]);
+    }
+    for (int64_t j = 0; j < f->count; j++) {
+        dpmf_i_federated_item *item = &f->item[j];
+        item->worst = 0;
+        for (int64_t i = 0; i < f->points; i++) {
+            double ratio = item->loss[i] / f->least[i];
+            if (ratio <= item->worst) continue;
+            item->worst = ratio;
+            item->worst_at = f->separation[i];
+        }
+    }
+}
+
+static int same_family(const dpmf_i_federated_item *a, const dpmf_i_federated_item *b) {
+    return strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) == 0;
+}
+
+/* Those that another of the family makes useless; a few that need less memory stay choices. */
+static void find_dominated(dpmf_i_federated *f) {
+    for (int64_t i = 0; i < f->count; i++) {
+        dpmf_i_federated_item *item = &f->item[i];
+        int64_t buffers = dpmf_strategy_buffers(item->strategy);
+        for (int64_t j = 0; j < f->count; j++) {
+            const dpmf_i_federated_item *other = &f->item[j];
+            int64_t theirs = dpmf_strategy_buffers(other->strategy);
+            if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
+            if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
+        }
+    }
+}
+
+dpmf_status dpmf_i_federated_open(const dpmf_i_design_problem *p, dpmf_i_federated *out) {
+    const int64_t low = p->options.separation_low, high = highest(p);
+    int64_t made_for[DPMF_I_FEDERATED_MADE_FOR];
+    const int64_t count = spread(low, high, DPMF_I_FEDERATED_MADE_FOR, made_for);
+    dpmf_i_federated f = {0};
+    dpmf_status status = DPMF_OK;
+    f.points = spread(low, high, DPMF_I_FEDERATED_POINTS, f.separation);
+    for (int64_t i = 0; i < count; i++) {
+        TRY_DONE(dpmf_i_progress(&p->options.run, "federated candidates", (double)i / (double)count));
+        if (dpmf_i_design_wants(p, "banded-toeplitz")) TRY_DONE(add_banded(p, &f, made_for, i));
+        if (dpmf_i_design_wants(p, "blt")) TRY_DONE(add_blts(p, &f, made_for[i]));
+    }
+    find_worst(&f);
+    find_dominated(&f);
+    *out = f;
+done:
+    if (status != DPMF_OK) dpmf_i_federated_close(&f);
+    return status;
+}
+
+void dpmf_i_federated_close(dpmf_i_federated *f) {
+    for (int64_t i = 0; i < f->count; i++)
+        dpmf_strategy_free(f->item[i].strategy);
+    dpmf_i_free(f->item);
+    *f = (dpmf_i_federated){0};
+}
+
+dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p) {
+    dpmf_i_federated f = {0};
+    dpmf_status status = dpmf_i_federated_open(p, &f);
+    for (int64_t i = 0; i < f.count && status == DPMF_OK; i++) {
+        dpmf_i_federated_item *item = &f.item[i];
+        const size_t length = strlen(item->made_by);
+        snprintf(item->made_by + length, sizeof item->made_by - length, "; at most %.5g of the best at %lld to %lld",
+                 item->worst, (long long)f.separation[0], (long long)f.separation[f.points - 1]);
+        const dpmf_i_design_offer offer = {.strategy = item->strategy,
+                                           .swept = item->dominated,
+                                           .compared = p->unsampled.sigma * f.least[0] * item->worst,
+                                           .made_by = item->made_by};
+        status = dpmf_i_design_add(p, &offer, NULL);
+    }
+    dpmf_i_federated_close(&f);
+    return status;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a strategy to a candidate: loss = s |B|_F / sqrt(n) and s max_t |B[t,:]|, noise = sigma x loss.
+ *
+ *     not sampled   s under the participation, one sigma for all: (epsilon, delta) of one Gaussian release
+ *     amplified     s the largest column norm, sigma for ceil(n/b) compositions at probability min(1, q b)
+ *                   (McKenna 2024, Proposition 2.1)
+ *
+ * sigma depends on the sampling alone, so that it is calibrated once for each number of blocks.
+ */
+#include "base/memory.h"
+#include "base/sum.h"
+#include "design/design.h"
+#include "noise/noise.h"
+#include "noise/stream.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+int dpmf_i_design_may_skip(dpmf_status status) {
+    return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
+}
+
+dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p) {
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    o.loss = p->options.loss;
+    o.tolerance = p->options.tolerance;
+    o.run = p->options.run;
+    return o;
+}
+
+/* ---- memory ---- */
+
+dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes) {
+    const dpmf_i_stream_options o = {
+        .precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_FLOAT64 : DPMF_I_FLOAT32, .count = p->options.dim};
+    uint64_t all = 0, kept = 0;
+    TRY(dpmf_i_stream_memory(strategy, &o, p->threads, &all, &kept));
+    *bytes = all + sizeof(dpmf_noise);
+    return DPMF_OK;
+}
+
+int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes) {
+    return p->options.memory == 0 || bytes <= p->options.memory;
+}
+
+/* ---- losses and sigma ---- */
+
+/* The error without the sensitivity; infinite where it diverges. */
+static dpmf_status errors_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *rms, double *largest) {
+    dpmf_i_running total = {0};
+    double *errors = NULL;
+    dpmf_status status = DPMF_OK;
+    for (int64_t i = p->list.count - 1; i >= 0; i--)
+        if (p->list.entry[i].strategy == s) { /* with another sampling */
+            *rms = p->list.entry[i].rms_error;
+            *largest = p->list.entry[i].max_error;
+            return DPMF_OK;
+        }
+    *rms = *largest = INFINITY;
+    TRY(dpmf_i_alloc_doubles(p->steps, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(p->workload, s, &p->options.run, errors));
+    *largest = 0;
+    for (int64_t t = 0; t < p->steps; t++) {
+        dpmf_i_running_add(&total, errors[t] * errors[t]);
+        *largest = fmax(*largest, errors[t]);
+    }
+    *rms = sqrt(dpmf_i_running_value(&total) / (double)p->steps);
+done:
+    dpmf_i_free(errors);
+    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+static dpmf_status sensitivity_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer,
+                                  dpmf_sensitivity *out) {
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    dpmf_amplification found;
+    o.adjacency = p->options.adjacency;
+    o.run = p->options.run;
+    if (offer->sampling.kind == DPMF_SAMPLING_NONE)
+        return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
+    TRY(dpmf_amplify(offer->strategy, &offer->sampling, 0, &found));
+    *out = found.sensitivity;
+    return DPMF_OK;
+}
+
+static int same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
+    return a->kind == b->kind && a->probability == b->probability && a->count == b->count;
+}
+
+static dpmf_status privacy_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, dpmf_privacy *out) {
+    if (offer->sampling.kind == DPMF_SAMPLING_NONE) {
+        *out = p->unsampled;
+        return DPMF_OK;
+    }
+    for (int64_t i = p->list.count - 1; i >= 0; i--)
+        if (same_sampling(&p->list.entry[i].shown.sampling, &offer->sampling)) {
+            *out = p->list.entry[i].privacy;
+            return DPMF_OK;
+        }
+    const dpmf_account_options a = dpmf_i_design_account(p, &offer->sampling, offer->strategy);
+    return dpmf_calibrate_sigma(p->options.epsilon, p->options.delta, &a, out);
+}
+
+/* ---- the list ---- */
+
+static dpmf_status make_room(dpmf_i_design_list *list) {
+    dpmf_i_design_entry *more = NULL;
+    if (list->count < list->capacity) return DPMF_OK;
+    int64_t capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
+    TRY(dpmf_i_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
+    if (list->count > 0) memcpy(more, list->entry, (size_t)list->count * sizeof *more);
+    dpmf_i_free(list->entry);
+    list->entry = more;
+    list->capacity = capacity;
+    return DPMF_OK;
+}
+
+/* Diagonals of C, or of C^-1 for bisr, where they are what the family is named for. */
+static int64_t bands_of(const dpmf_strategy *s) {
+    const char *family = dpmf_strategy_family(s);
+    if (strcmp(family, "bisr") == 0) return dpmf_strategy_buffers(s) + 1;
+    int banded = strcmp(family, "banded") == 0 || strcmp(family, "banded-toeplitz") == 0 || strcmp(family, "bsr") == 0;
+    return banded ? dpmf_strategy_bands(s) : 0;
+}
+
+static void fill_noise(double rms, double largest, dpmf_candidate *c) {
+    c->rms_loss = c->sensitivity.value * rms;
+    c->max_loss = c->sensitivity.value * largest;
+    c->noise_rms = c->sigma * c->rms_loss;
+    c->noise_max = c->sigma * c->max_loss;
+}
+
+dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, double *noise) {
+    const dpmf_strategy *s = offer->strategy;
+    dpmf_i_design_entry e = {.compared = offer->compared};
+    double rms = 0, largest = 0, found = 0;
+    if (noise == NULL) noise = &found;
+    *noise = INFINITY;
+    TRY(dpmf_i_progress(&p->options.run, dpmf_strategy_family(s), -1));
+    TRY(errors_of(p, s, &rms, &largest));
+    if (!isfinite(rms)) return DPMF_OK;
+    e.shown = (dpmf_candidate){.family = dpmf_strategy_family(s),
+                               .sampling = offer->sampling,
+                               .bands = bands_of(s),
+                               .buffers = dpmf_strategy_buffers(s),
+                               .normalized = dpmf_strategy_is_normalized(s),
+                               .swept = offer->swept};
+    TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
+    TRY(privacy_of(p, offer, &e.privacy));
+    TRY(dpmf_i_design_memory(p, s, &e.shown.memory_bytes));
+    e.rms_error = rms;
+    e.max_error = largest;
+    e.shown.sigma = e.privacy.sigma;
+    e.shown.sigma_kind = e.privacy.kind;
+    fill_noise(rms, largest, &e.shown);
+    *noise = p->options.loss == DPMF_LOSS_MAX ? e.shown.noise_max : e.shown.noise_rms;
+    if (!isfinite(*noise)) return DPMF_OK;
+    if (e.compared == 0) e.compared = *noise;
+    snprintf(e.made_by, sizeof e.made_by, "%s", offer->made_by == NULL ? "design" : offer->made_by);
+    TRY(make_room(&p->list));
+    e.strategy = dpmf_i_strategy_retain(s);
+    p->list.entry[p->list.count++] = e;
+    return DPMF_OK;
+}
+
+/* ---- the best of a family ---- */
+
+dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, int single,
+                                   dpmf_strategy **out, dpmf_optimization *result) {
+    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+    const dpmf_participation *participation = single ? NULL : p->participation;
+    dpmf_optimization unused;
+    if (result == NULL) result = &unused;
+    o.bands = wish->bands;
+    o.buffers = wish->buffers;
+    o.wanted_ratio = wish->wanted_ratio;
+    if (wish->tolerance > 0) o.tolerance = fmax(o.tolerance, wish->tolerance);
+    TRY(dpmf_i_progress(&p->options.run, wish->family, -1));
+    if (!wish->plain) {
+        dpmf_status status = dpmf_optimize(wish->family, p->workload, participation, &o, out, result);
+        if (status == DPMF_OK || p->plain == p->workload || !dpmf_i_design_may_skip(status)) return status;
+    }
+    TRY(dpmf_optimize(wish->family, p->plain, participation, &o, out, result));
+    if (p->plain != p->workload) result->scope = NULL; /* a bound for another workload */
+    return DPMF_OK;
+}
+
+static void say_how(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, char out[160]) {
+    snprintf(out, 160, "design: %s, %s loss, %s", wish->family, p->options.loss == DPMF_LOSS_MAX ? "max" : "rms",
+             dpmf_participation_text(p->participation));
+}
+
+/* A proof for all mechanisms under this participation, where the optimizer gives one. */
+static void take_bound(dpmf_i_design_problem *p, const dpmf_optimization *found) {
+    const double unit = p->options.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    if (found->scope == NULL || strncmp(found->scope, "any mechanism", 13) != 0) return;
+    p->bound.scope = found->scope;
+    if (p->options.loss == DPMF_LOSS_MAX)
+        p->bound.max_loss = fmax(p->bound.max_loss, unit * found->optimum_lower);
+    else
+        p->bound.rms_loss = fmax(p->bound.rms_loss, unit * found->optimum_lower);
+}
+
+dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, double *noise) {
+    dpmf_optimization found = {0};
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    dpmf_status status = dpmf_i_design_optimize(p, wish, 0, &s, &found);
+    if (noise != NULL) *noise = INFINITY;
+    if (status == DPMF_OK && s != NULL) {
+        take_bound(p, &found);
+        say_how(p, wish, made_by);
+        status = dpmf_i_design_add(p, &(dpmf_i_design_offer){.strategy = s, .swept = wish->swept, .made_by = made_by},
+                                   noise);
+    }
+    dpmf_strategy_free(s);
+    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+/* ---- the bound ---- */
+
+/* For one pass the bound is the optimum itself, from below: beyond so many steps it takes longer than all the rest. */
+static const int64_t OPTIMUM_STEPS = 65536;
+
+dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p) {
+    const int max_loss = p->options.loss == DPMF_LOSS_MAX;
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    o.adjacency = p->options.adjacency;
+    o.run = p->options.run;
+    const int single = dpmf_participation_get_kind(p->participation) == DPMF_PARTICIPATION_SINGLE;
+    if (p->bound.scope == NULL && (!single || p->steps <= OPTIMUM_STEPS))
+        TRY(dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound));
+    const double bound = p->unsampled.sigma * (max_loss ? p->bound.max_loss : p->bound.rms_loss);
+    for (int64_t i = 0; i < p->list.count; i++) {
+        dpmf_candidate *c = &p->list.entry[i].shown;
+        c->ratio = bound > 0 ? (max_loss ? c->noise_max : c->noise_rms) / bound : 0;
+    }
+    return DPMF_OK;
+}

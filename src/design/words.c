@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The design in sentences: why each candidate stands where it does, why this one, and what the user must see to. */
+#include "design/design.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct text {
+    char *out;
+    size_t size, length;
+} text;
+
+__attribute__((format(printf, 2, 3))) static void add(text *t, const char *format, ...) {
+    va_list arguments;
+    if (t->length + 1 >= t->size) return;
+    va_start(arguments, format);
+    int count = vsnprintf(t->out + t->length, t->size - t->length, format, arguments);
+    va_end(arguments);
+    if (count > 0) t->length += (size_t)count;
+    if (t->length >= t->size) t->length = t->size - 1;
+}
+
+static int sampled(const dpmf_candidate *c) {
+    return c->sampling.kind != DPMF_SAMPLING_NONE;
+}
+
+static int is_sgd(const dpmf_candidate *c) {
+    return strcmp(c->family, "identity") == 0;
+}
+
+/* "amplified banded-toeplitz with 44 bands" */
+static void name(text *t, const dpmf_candidate *c) {
+    add(t, "%s%s", sampled(c) ? "amplified " : "", is_sgd(c) ? "independent noise (DP-SGD)" : c->family);
+    if (c->bands > 0)
+        add(t, " with %lld bands", (long long)c->bands);
+    else if (c->buffers > 0)
+        add(t, " with %lld buffer%s", (long long)c->buffers, c->buffers == 1 ? "" : "s");
+}
+
+/* Bytes in the unit that people think in. */
+static void bytes(text *t, uint64_t count) {
+    if (count >= (uint64_t)1 << 30)
+        add(t, "%.3g GiB", (double)count / 0x1p30);
+    else if (count >= (uint64_t)1 << 20)
+        add(t, "%.3g MiB", (double)count / 0x1p20);
+    else
+        add(t, "%llu bytes", (unsigned long long)count);
+}
+
+/* Why it is not eligible; nothing is added if it is. */
+static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
+    const dpmf_candidate *c = &p->list.entry[i].shown;
+    if (!dpmf_i_design_fits(p, c->memory_bytes)) {
+        add(t, "its stream takes a memory of ");
+        bytes(t, c->memory_bytes);
+        add(t, ", more than the ");
+        bytes(t, p->options.memory);
+        add(t, " allowed");
+    } else if (c->overhead > p->options.max_overhead) {
+        add(t, "a row takes %.4g times the time of independent noise, more than the %g allowed", c->overhead,
+            p->options.max_overhead);
+    } else if (p->list.entry[i].too_slow) {
+        add(t, "too slow, as others of its kind with not many more buffers are (not measured)");
+    }
+}
+
+/* What candidates are compared by. */
+static const char *measure(const dpmf_i_design_problem *p) {
+    return p->options.federated ? "worst ratio" : "noise";
+}
+
+/* ---- a sentence for each ---- */
+
+static void reason(const dpmf_i_design_problem *p, int64_t i, int64_t chosen, dpmf_candidate *c) {
+    const dpmf_i_design_entry *entry = p->list.entry;
+    const double over = entry[i].compared / entry[chosen].compared;
+    text t = {c->reason, sizeof c->reason, 0};
+    c->reason[0] = 0;
+    if (i == chosen) {
+        add(&t, "chosen: %s, or within 0.1 %% of it with the fewest buffers",
+            p->options.federated ? "nearest of the eligible to the best at every separation, at worst"
+                                 : "least noise of the eligible");
+        return;
+    }
+    obstacle(&t, p, i);
+    if (t.length > 0) return;
+    if (over < 1)
+        add(&t, "%.3g %% less %s than the chosen one, but more buffers", 100 * (1 - over), measure(p));
+    else
+        add(&t, "%.5g times the %s of the chosen one", over, measure(p));
+    if (c->overhead == 0 && !p->options.no_bench) add(&t, "; time not measured");
+}
+
+void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen) {
+    for (int64_t i = 0; i < p->list.count; i++)
+        reason(p, i, chosen, &p->list.entry[i].shown);
+}
+
+/* ---- why ---- */
+
+static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
+    const dpmf_candidate *c = &p->list.entry[chosen].shown;
+    const int max_loss = p->options.loss == DPMF_LOSS_MAX;
+    name(t, c);
+    add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
+        max_loss ? "largest" : "RMS", c->sigma, max_loss ? c->max_loss : c->rms_loss,
+        max_loss ? c->noise_max : c->noise_rms,
+        p->options.federated ? "that at separation " : "the least of the eligible candidates");
+    if (p->options.federated)
+        add(t,
+            "%lld, which is sure. From there to %lld no eligible candidate stays nearer to the best one at each "
+            "separation, in its worst ratio of noise",
+            (long long)p->options.separation_low, (long long)p->options.separation_high);
+    int64_t least = 0;
+    while (!p->list.entry[least].shown.eligible)
+        least++;
+    if (least != chosen)
+        add(t, " to within 0.1 %%, and it keeps %lld buffers instead of %lld", (long long)c->buffers,
+            (long long)p->list.entry[least].shown.buffers);
+    add(t, ".\n");
+    if (!sampled(c) && c->ratio > 0)
+        add(t, "No mechanism at all can have less than 1/%.6g of its loss (%s).\n", c->ratio, p->bound.scope);
+    if (sampled(c) && c->ratio > 0 && c->ratio < 1)
+        add(t, "No mechanism without sampling can have less than %.4g times its noise (%s).\n", 1 / c->ratio,
+            p->bound.scope);
+}
+
+static void add_rivals(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
+    const dpmf_i_design_entry *e = p->list.entry;
+    int64_t sgd = -1, next = -1;
+    for (int64_t i = p->list.count - 1; i >= 0; i--) {
+        if (i == chosen) continue;
+        if (is_sgd(&e[i].shown)) sgd = i;
+        if (i > chosen && e[i].shown.eligible && !e[i].shown.swept && !is_sgd(&e[i].shown)) next = i;
+    }
+    if (sgd >= 0 && !is_sgd(&e[chosen].shown)) {
+        add(t, "Beside it, ");
+        name(t, &e[sgd].shown);
+        add(t, " has %.4g times the %s", e[sgd].compared / e[chosen].compared, measure(p));
+        if (next < 0) add(t, ".\n");
+    }
+    if (next < 0) return;
+    add(t, sgd >= 0 && !is_sgd(&e[chosen].shown) ? ", and the next eligible candidate, "
+                                                 : "The next eligible candidate, ");
+    name(t, &e[next].shown);
+    add(t, ", has %.4g times the %s.\n", e[next].compared / e[chosen].compared, measure(p));
+}
+
+enum { OBSTACLES_SHOWN = 3 };
+
+static void add_better(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
+    int shown = 0;
+    for (int64_t i = 0; i < chosen && shown < OBSTACLES_SHOWN; i++) {
+        const dpmf_candidate *c = &p->list.entry[i].shown;
+        if (c->eligible || c->swept) continue;
+        shown++;
+        add(t, "Not eligible, with %.4g times the %s: ", p->list.entry[i].compared / p->list.entry[chosen].compared,
+            measure(p));
+        name(t, c);
+        add(t, ": ");
+        obstacle(t, p, i);
+        add(t, ".\n");
+    }
+}
+
+static void add_rule(text *t, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+    const dpmf_design_options *o = &p->options;
+    const double rule = o->epsilon * sqrt((double)p->steps) / (double)o->epochs;
+    if (c->sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) return;
+    add(t, "The rule of thumb epsilon sqrt(steps)/epochs (McKenna 2024, Section 4.2) says about %.3g bands: ", rule);
+    const double found = (double)c->bands;
+    if (found > 4 * rule || 4 * found < rule)
+        add(t, "far from the %lld found, which is what was computed for this problem.\n", (long long)c->bands);
+    else
+        add(t, "it agrees with the %lld found within a factor of %.2g.\n", (long long)c->bands,
+            fmax(found / rule, rule / found));
+}
+
+void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]) {
+    text t = {out, DPMF_I_DESIGN_WHY, 0};
+    out[0] = 0;
+    add_choice(&t, p, chosen);
+    add_rivals(&t, p, chosen);
+    add_better(&t, p, chosen);
+    add_rule(&t, p, &p->list.entry[chosen].shown);
+    if (p->options.no_bench) add(&t, "Times were not measured: every candidate passed for fast enough.\n");
+}
+
+/* ---- what to see to ---- */
+
+typedef struct warnings {
+    char (*out)[DPMF_I_DESIGN_WARNING];
+    int64_t count;
+} warnings;
+
+__attribute__((format(printf, 2, 3))) static void warn(warnings *w, const char *format, ...) {
+    va_list arguments;
+    if (w->count >= DPMF_I_DESIGN_WARNINGS) return;
+    va_start(arguments, format);
+    vsnprintf(w->out[w->count++], DPMF_I_DESIGN_WARNING, format, arguments);
+    va_end(arguments);
+}
+
+static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+    const dpmf_sampling *s = &c->sampling;
+    if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
+        warn(
+            w,
+            "The guarantee rests on block-cyclic Poisson sampling that is really done and kept secret: split the data "
+            "once into %lld blocks, in step t let every unit of block t mod %lld take part with probability %.6g, "
+            "independently. Batches then vary in size. Batches of fixed size from a shuffled loader do not satisfy it.",
+            (long long)s->count, (long long)s->count, fmin(1, s->probability * (double)s->count));
+    if (s->kind == DPMF_SAMPLING_POISSON)
+        warn(w,
+             "The guarantee rests on Poisson sampling that is really done and kept secret: in every step every unit "
+             "takes part with probability %.6g, independently. Batches from a shuffled loader do not satisfy it.",
+             s->probability);
+    if (s->kind == DPMF_SAMPLING_NONE && !p->options.federated && p->options.epochs > 1)
+        warn(w,
+             "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "
+             "(%s). A loader that shuffles anew for every epoch is not cyclic.",
+             (long long)dpmf_participation_separation(p->participation), dpmf_participation_text(p->participation));
+    if (s->kind == DPMF_SAMPLING_NONE && !p->options.federated && p->options.epochs == 1)
+        warn(w, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
+}
+
+static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
+    const dpmf_design_options *o = &p->options;
+    if (!o->federated) return;
+    warn(
+        w,
+        "The guarantee holds if no user takes part more than %lld times or in two rounds less than %lld apart: let the "
+        "server, or the clients themselves, refuse earlier returns, and compute the sensitivity of the run that "
+        "happened from its logs.",
+        (long long)o->epochs, (long long)o->separation_low);
+}
+
+int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
+                           char out[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING]) {
+    const dpmf_candidate *c = &p->list.entry[chosen].shown;
+    warnings w = {out, 0};
+    warn_sampling(&w, p, c);
+    warn_federated(&w, p);
+    if (c->bands > 8)
+        warn(&w,
+             "With an adaptive optimizer such as Adam fewer bands can train better than the noise alone says (McKenna "
+             "2024, Section 4.3): try %lld or %lld too.",
+             (long long)(c->bands / 2), (long long)(c->bands / 4));
+    if (p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC && !sampled(c))
+        warn(&w, "Sampling was allowed, but the chosen mechanism does not use it: its guarantee does not need secret "
+                 "sampling.");
+    if (sampled(c) && c->sigma < 0.5)
+        warn(&w, "sigma = %.3g is small: the guarantee depends strongly on the sampling being secret.", c->sigma);
+    if (!p->options.federated && dpmf_participation_count(p->participation) < p->options.epochs)
+        warn(
+            &w,
+            "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so that a unit takes "
+            "part %lld times, which is what mechanisms without sampling were designed for; with sampling %lld times "
+            "are "
+            "expected.",
+            (long long)p->steps, (long long)p->options.epochs,
+            (long long)dpmf_participation_separation(p->participation),
+            (long long)dpmf_participation_count(p->participation), (long long)p->options.epochs);
+    if (p->options.epsilon > 10)
+        warn(&w, "epsilon = %g is a weak guarantee: likelihoods may differ by a factor of e^epsilon.",
+             p->options.epsilon);
+    if (p->options.delta > 1e-4)
+        warn(&w, "delta = %g is large: it should be well below one over the number of units.", p->options.delta);
+    if (!p->workload->toeplitz && p->plain != p->workload && !is_sgd(c) && strcmp(c->family, "tvblt") != 0)
+        warn(&w, "The workload has a schedule: some families were optimized without it and evaluated with it.");
+    return w.count;
+}

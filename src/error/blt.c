@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Error of a BLT. Toeplitz workload: B is Toeplitz with first column w = C^-1 (A e_0), and |B[t,:]|^2 = w_0^2 + ... +
+ * w_t^2, O(n d). Any other named workload, repeated blocks or scaled noise: the stream
+ *
+ *     y_t = z_t - alpha'm_t,    m_{t+1} = Lambda m_t + 1 y_t
+ *
+ * drives the workload's recursion on (mom, o) (error.h). With P = Cov m and u = Cov(m_t, y_t) = -P alpha,
+ *
+ *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
+ *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
+ *
+ * and the covariances of m with mom and o alike, O(d^2) a step.
+ */
+#include "base/sum.h"
+#include "strategy/blt.h"
+#include "error/error.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <string.h>
+
+enum { MAX = DPMF_I_BLT_MAX };
+
+static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_blt *c, const dpmf_run *run,
+                                     double *per_step) {
+    double m[MAX] = {0};
+    dpmf_i_running sum = {0};
+    int64_t n = a->steps;
+    memset(per_step, 0, (size_t)n * sizeof *per_step);
+    per_step[0] = 1;
+    TRY(dpmf_workload_apply(a, per_step, per_step));
+    for (int64_t t = 0; t < n; t++) {
+        TRY(dpmf_i_error_report(run, t, n));
+        double w = per_step[t];
+        for (int i = 0; i < c->count; i++)
+            w -= c->scale[i] * m[i];
+        for (int i = 0; i < c->count; i++)
+            m[i] = (m[i] - c->gap[i] * m[i]) + w;
+        dpmf_i_running_add(&sum, w * w);
+        per_step[t] = dpmf_i_running_value(&sum);
+    }
+    return DPMF_OK;
+}
+
+typedef struct covariances {
+    double mm[MAX * MAX], mom[MAX], mo[MAX]; /* of the buffers with each other, the momentum and the answer */
+} covariances;
+
+/* One step whose noise is multiplied by `scale`. */
+static void advance(const dpmf_i_blt *c, double scale, const dpmf_i_drive *drive, covariances *k,
+                    dpmf_i_moments *moments) {
+    int d = c->count;
+    double u[MAX], yy = 1, with_mom = 0, with_o = 0;
+    for (int i = 0; i < d; i++) {
+        u[i] = 0;
+        for (int j = 0; j < d; j++)
+            u[i] -= k->mm[i * d + j] * c->scale[j];
+        yy -= c->scale[i] * u[i];
+        with_mom -= c->scale[i] * k->mom[i];
+        with_o -= c->scale[i] * k->mo[i];
+    }
+    dpmf_i_moments_advance(drive, scale * scale * yy, scale * with_mom, scale * with_o, moments);
+    for (int i = 0; i < d; i++) {
+        double keep = 1 - c->gap[i];
+        u[i] *= keep;
+        double mom = keep * k->mom[i] + with_mom, mo = keep * k->mo[i] + with_o; /* of m_{t+1} with mom and o before */
+        double now = scale * (u[i] + yy);
+        k->mo[i] = drive->keep * mo + drive->p * mom + drive->g * now;
+        k->mom[i] = drive->beta * mom + now;
+    }
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j < d; j++)
+            k->mm[i * d + j] = (1 - c->gap[i]) * (1 - c->gap[j]) * k->mm[i * d + j] + (u[i] + u[j]) + yy;
+}
+
+dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_blt *c, int64_t steps, int64_t stamps,
+                             const double *scale, const dpmf_run *run, double *per_step) {
+    dpmf_i_moments moments = {0};
+    covariances k;
+    if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
+    for (int64_t stamp = 0; stamp < stamps; stamp++) {
+        memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
+        for (int64_t t = 0; t < steps; t++) {
+            int64_t at = stamp * steps + t;
+            TRY(dpmf_i_error_report(run, at, stamps * steps));
+            dpmf_i_drive drive = dpmf_i_drive_at(a, at);
+            advance(c, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
+            per_step[at] = moments.oo;
+        }
+    }
+    return DPMF_OK;
+}
+
+/* Row norms of a Toeplitz B rise: the last one is the largest. */
+int dpmf_i_error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    const dpmf_i_blt *c = dpmf_i_strategy_blt(s);
+    if (c == NULL || !dpmf_i_workload_is_prefix(a) || a->steps != s->steps || !dpmf_i_blt_is_positive(c)) return 0;
+    dpmf_i_blt inverse = dpmf_i_blt_invert(c);
+    *total = dpmf_i_blt_frobenius_square(&inverse, s->steps);
+    *largest = dpmf_i_blt_last_row_square(&inverse, s->steps);
+    return 1;
+}

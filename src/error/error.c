@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Error: the row norms of B = A W. Row t of B Z is the noise in answer t, so |B[t,:]| is its standard deviation per
+ * unit of seed noise (Pillutla et al. 2025, Theorem 2.2).
+ *
+ *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
+ *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
+ *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
+ *     A named, C Toeplitz        with normalized columns O(n b), under a schedule O(n^2): all columns together
+ *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
+ *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
+ *                                O(n d^2)
+ *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
+ *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
+ *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
+ *     A or C a matrix            whole matrices with BLAS
+ *     otherwise                  impulse responses (McKenna 2024, Algorithm 5), O(n^2) time, O(n) memory
+ */
+#include "error/error.h"
+
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/sum.h"
+#include "strategy/blt.h"
+#include "strategy/strategy.h"
+#include "strategy/tvblt.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+/* w = A (C^-1 e_0) where the inverse series is held, C^-1 (A e_0) otherwise: the same, all three being Toeplitz. */
+static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy *s, double *w) {
+    int64_t n = s->steps, count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    int is_toeplitz = dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+    if (!is_toeplitz) return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    memset(w, 0, (size_t)n * sizeof *w);
+    if (inverse_count > 0) {
+        memcpy(w, inverse, (size_t)inverse_count * sizeof *w);
+        return dpmf_workload_apply(a, w, w);
+    }
+    w[0] = 1;
+    TRY(dpmf_workload_apply(a, w, w));
+    dpmf_i_toeplitz_solve_banded(n, count, c, w, w);
+    return DPMF_OK;
+}
+
+static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s, double *per_step) {
+    dpmf_i_running sum = {0};
+    TRY(toeplitz_response(a, s, per_step));
+    for (int64_t t = 0; t < s->steps; t++) {
+        dpmf_i_running_add(&sum, per_step[t] * per_step[t]);
+        per_step[t] = dpmf_i_running_value(&sum);
+    }
+    return DPMF_OK;
+}
+
+static int is_toeplitz(const dpmf_strategy *s) {
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    return dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+}
+
+/* Few enough bands of C for b^2 a step. */
+static int recursion_is_cheap(const dpmf_strategy *s) {
+    return dpmf_i_strategy_bands(s) < s->steps && dpmf_i_strategy_bands(s) <= 4096;
+}
+
+static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
+    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
+    return a->form == DPMF_I_WORKLOAD_DENSE || dpmf_i_strategy_dense_matrix(s) != NULL ||
+           (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
+}
+
+static int is_square(const dpmf_strategy *s) {
+    return s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps;
+}
+
+/* Under prefix sums the blocks of a stamped mechanism add up: block k, step t has k q_last + q_t. */
+static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *squares) {
+    int64_t stamps = 1;
+    const dpmf_strategy *block = dpmf_i_strategy_block(s, &stamps);
+    if (!dpmf_i_workload_is_prefix(a) || !dpmf_i_strategy_fft_prefix_error(block, squares)) return 0;
+    for (int64_t k = stamps - 1; k >= 0; k--)
+        for (int64_t t = block->steps - 1; t >= 0; t--)
+            squares[k * block->steps + t] = (double)k * squares[block->steps - 1] + squares[t];
+    return 1;
+}
+
+/*
+ * 1 where all columns together are cheaper than b^2 a step: a row takes one operation a column. `scaled` is the
+ * strategy inside a column normalization, if any.
+ */
+static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled, int64_t *count, const double **c) {
+    int64_t inverse_count = 0;
+    const double *inverse = NULL;
+    if (!dpmf_i_strategy_toeplitz(scaled, count, c, &inverse_count, &inverse) || *c == NULL || inverse_count > 0)
+        return 0;
+    double rows = a->toeplitz ? (double)*count : (double)a->steps;
+    return rows <= (double)*count * (double)*count;
+}
+
+static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    const double *scale = NULL, *c = NULL;
+    int64_t stamps = 1, count = 0;
+    dpmf_i_tree_kind kind;
+    const dpmf_strategy *scaled = dpmf_i_strategy_scaled(s, &scale), *block = dpmf_i_strategy_block(scaled, &stamps);
+    if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
+    const dpmf_i_blt *blt = dpmf_i_strategy_blt(block);
+    if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
+    const dpmf_i_tvblt *tvblt = dpmf_i_strategy_tvblt(block);
+    if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
+    if (fft_prefix(a, s, squares)) return DPMF_OK;
+    if (dpmf_i_strategy_can(s, DPMF_I_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
+    if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
+    if (columns_are_cheap(a, scaled, &count, &c))
+        return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
+    if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);
+    return is_square(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
+}
+
+static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
+    if (own != NULL && dpmf_i_workload_equal(own, a)) { /* B = I */
+        for (int64_t t = 0; t < s->steps; t++)
+            squares[t] = 1;
+        return DPMF_OK;
+    }
+    const dpmf_i_blt *blt = dpmf_i_strategy_blt(s);
+    if (a->toeplitz && blt != NULL) return dpmf_i_error_blt(a, blt, s->steps, 1, NULL, run, squares);
+    if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
+    if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !is_square(s)))
+        return dpmf_i_error_dense(a, s, run, squares);
+    if (a->form == DPMF_I_WORKLOAD_NAMED) return named_route(a, s, run, squares);
+    return dpmf_i_error_columns(a, s, run, squares);
+}
+
+dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy, const dpmf_run *run,
+                               double *per_step) {
+    double *squares = NULL;
+    dpmf_status status = DPMF_OK;
+    if (workload->steps != strategy->steps)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                           (long long)workload->steps, (long long)strategy->steps);
+    TRY(dpmf_i_strategy_need_inverse(strategy));
+    TRY(dpmf_i_alloc_doubles(strategy->steps, "the errors", &squares));
+    TRY_DONE(choose_route(workload, strategy, run, squares));
+    for (int64_t t = 0; t < strategy->steps; t++)
+        if (!isfinite(squares[t]) || squares[t] < 0) {
+            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
+                                 (long long)t);
+            goto done;
+        }
+    for (int64_t t = 0; t < strategy->steps; t++)
+        per_step[t] = sqrt(squares[t]);
+done:
+    dpmf_i_free(squares);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routes to the row norms of B = A C^-1; error.c chooses among them. Each fills per_step with |B[t,:]|^2. */
+#ifndef DPMF_ERROR_H
+#define DPMF_ERROR_H
+
+#include "base/status.h"
+#include "strategy/tree.h"
+#include "workload/workload.h"
+
+/*
+ * One step of a named workload on second moments: with y_t the noise of step t,
+ *
+ *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta, g = rate (from_m +
+ * from_y)
+ *
+ * and |B[t,:]|^2 = Var o_t when the seeds are white with unit variance.
+ */
+typedef struct dpmf_i_moments {
+    double mm, mo, oo; /* variances and covariance of m and o */
+} dpmf_i_moments;
+
+typedef struct dpmf_i_drive {
+    double beta, keep, p, g;
+} dpmf_i_drive;
+
+static inline dpmf_i_drive dpmf_i_drive_at(const dpmf_workload *a, int64_t t) {
+    dpmf_i_recursion r = dpmf_i_workload_recursion(a, t);
+    return (dpmf_i_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
+}
+
+/* yy = Var y_t; ym and yo are its covariances with m and o before the step. */
+static inline void dpmf_i_moments_advance(const dpmf_i_drive *d, double yy, double ym, double yo, dpmf_i_moments *v) {
+    dpmf_i_moments u = *v;
+    v->mm = d->beta * d->beta * u.mm + 2 * d->beta * ym + yy;
+    v->mo = d->beta * (d->keep * u.mo + d->p * u.mm + d->g * ym) + d->keep * yo + d->p * ym + d->g * yy;
+    v->oo = d->keep * d->keep * u.oo + d->p * d->p * u.mm + d->g * d->g * yy + 2 * d->keep * d->p * u.mo +
+            2 * d->keep * d->g * yo + 2 * d->p * d->g * ym;
+}
+
+/* Progress of step t of n, asked seldom enough not to cost. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n);
+
+/* error_recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                                  double *per_step);
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                                  double *per_step);
+
+/*
+ * error_toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
+ * count) if the workload is Toeplitz too, else O(n^2).
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
+                                                          const double *scale, const dpmf_run *run, double *per_step);
+
+/* error_covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                                    double *per_step);
+
+/*
+ * error_tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
+ * multiplies the noise of each step (column normalization).
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_tree_kind kind, int64_t stamps,
+                                              const double *scale, const dpmf_run *run, double *per_step);
+
+/* error_columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                                 double *per_step);
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                               double *per_step);
+
+#endif

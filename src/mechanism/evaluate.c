@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation: sensitivity and error put together into the losses, beside their bounds; the names of the small enums. */
+#include "base/memory.h"
+#include "base/sum.h"
+#include "base/text.h"
+#include "strategy/blt.h"
+#include "optimum/bound.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const KINDS[] = {[DPMF_EXACT] = "exact",
+                                    [DPMF_UPPER_BOUND] = "upper bound",
+                                    [DPMF_LOWER_BOUND] = "lower bound",
+                                    [DPMF_ESTIMATE] = "estimate"};
+static const char *const ADJACENCIES[] = {[DPMF_ADJACENCY_ZERO_OUT] = "zero-out",
+                                          [DPMF_ADJACENCY_ADD_REMOVE] = "add-remove",
+                                          [DPMF_ADJACENCY_REPLACE_ONE] = "replace-one"};
+static const char *const BOUNDS[] = {[DPMF_BOUND_AUTO] = "auto",
+                                     [DPMF_BOUND_SPECTRAL] = "spectral",
+                                     [DPMF_BOUND_ABSOLUTE] = "absolute",
+                                     [DPMF_BOUND_SIGNS] = "signs"};
+enum { ADJACENCY_COUNT = sizeof ADJACENCIES / sizeof ADJACENCIES[0], BOUND_COUNT = sizeof BOUNDS / sizeof BOUNDS[0] };
+
+/* The place of `text` among the names, or -1. */
+static int find_name(int count, const char *const *names, const char *text) {
+    for (int i = 0; text != NULL && i < count; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
+}
+
+const char *dpmf_kind_name(dpmf_kind kind) {
+    return (unsigned)kind < sizeof KINDS / sizeof KINDS[0] ? KINDS[kind] : "unknown";
+}
+
+const char *dpmf_adjacency_name(dpmf_adjacency adjacency) {
+    return (unsigned)adjacency < ADJACENCY_COUNT ? ADJACENCIES[adjacency] : "unknown";
+}
+
+dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out) {
+    char shown[64];
+    int found = find_name(ADJACENCY_COUNT, ADJACENCIES, text);
+    if (found < 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
+                           text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    *out = (dpmf_adjacency)found;
+    return DPMF_OK;
+}
+
+const char *dpmf_sensitivity_bound_name(dpmf_sensitivity_bound bound) {
+    return (unsigned)bound < BOUND_COUNT ? BOUNDS[bound] : "unknown";
+}
+
+dpmf_status dpmf_sensitivity_bound_parse(const char *text, dpmf_sensitivity_bound *out) {
+    char shown[64];
+    int found = find_name(BOUND_COUNT, BOUNDS, text);
+    if (found < 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity '%s', accepted: auto, spectral, absolute, signs",
+                           text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    *out = (dpmf_sensitivity_bound)found;
+    return DPMF_OK;
+}
+
+dpmf_evaluate_options dpmf_evaluate_options_defaults(void) {
+    return (dpmf_evaluate_options){.run = dpmf_run_defaults()};
+}
+
+/* Above so many steps an array of all errors is not made where the sums are known without it: 128 MB. */
+static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
+
+/* The losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
+static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
+    double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
+    int64_t n = strategy->steps;
+    dpmf_i_running total = {0};
+    dpmf_status status = DPMF_OK;
+    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
+        dpmf_i_error_blt_sums(workload, strategy, &sum, &largest)) {
+        result->total_squared_loss = s * s * sum;
+        result->max_loss = s * sqrt(largest);
+        return DPMF_OK;
+    }
+    TRY_DONE(dpmf_i_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
+        dpmf_i_running_add(&total, errors[t] * errors[t]);
+        result->max_loss = fmax(result->max_loss, errors[t]);
+    }
+    result->total_squared_loss = dpmf_i_running_value(&total);
+    if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+done:
+    dpmf_i_free(errors);
+    return status;
+}
+
+dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                          double *per_step) {
+    dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    dpmf_evaluation result = {0};
+    if (workload == NULL || strategy == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+    int64_t n = strategy->steps;
+    if (workload->steps != n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                           (long long)workload->steps, (long long)n);
+    if (o.weights != NULL) TRY(dpmf_i_check_weights(n, o.weights));
+    TRY(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
+    if (o.of == DPMF_SENSITIVITY_PARTICIPATION)
+        TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
+    TRY(put_together(workload, strategy, &o, &result, per_step));
+    result.rms_loss = sqrt(result.total_squared_loss / (double)n);
+    if (!isfinite(result.total_squared_loss))
+        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
+    *out = result;
+    return DPMF_OK;
+}

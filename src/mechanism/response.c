@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The response of a mechanism: one number that depends on every coefficient of workload, weights and strategy,
+ *
+ *     r = u' P A W v,    u and v in [-1, 1), P the square roots of the weights on the diagonal,
+ *
+ * with u[t] and v[i] the values at 2t and 2i + 1 of the 64-bit mixing function of Steele, Lea and Flood 2014, started at
+ * a salt. A change d of one coefficient C[i,j] moves r by (u' P A W)_i d (W v)_j, about d itself, where a loss, which adds
+ * up squares over all steps, may move by d^2 or d/n. Independent numbers make |r| about |P A W v|, which is what its
+ * rounding is measured by.
+ *
+ * The salt is a digest of all that is given: workload, participation, strategy, adjacency, sampling, sigma, epsilon,
+ * delta and weights, to the last bit. There are changes of these that no figure shows: a separation wider than the bands
+ * of C, a coefficient that is multiplied by zeros, the last digits of one that hardly matters. Other inputs have other u
+ * and v and so another response, and whoever computes it again finds out.
+ */
+#include "mechanism/mechanism.h"
+
+#include "base/memory.h"
+#include "strategy/strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+double dpmf_i_response_number(uint64_t salt, uint64_t index) {
+    uint64_t x = salt + (index + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    return (double)(x >> 11) * 0x1p-52 - 1;
+}
+
+dpmf_status dpmf_i_response_salt(const dpmf_mechanism *m, uint64_t *out) {
+    dpmf_i_writer text = {0};
+    dpmf_i_tensors tensors = {0};
+    char digest[65] = "";
+    dpmf_status status = DPMF_OK;
+    dpmf_i_json_open(&text, NULL, '{');
+    TRY_DONE(dpmf_i_mechanism_describe_inputs(m, &text, &tensors));
+    dpmf_i_json_close(&text, '}');
+    TRY_DONE(text.status);
+    TRY_DONE(dpmf_i_safetensors_digest(text.text, &tensors, digest));
+    digest[16] = '\0'; /* 64 bits of it */
+    *out = strtoull(digest, NULL, 16);
+done:
+    dpmf_i_writer_free(&text);
+    return status;
+}
+
+static dpmf_status respond(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
+                           double *size) {
+    int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < rows; i++)
+        v[i] = dpmf_i_response_number(salt, 2 * (uint64_t)i + 1);
+    TRY(dpmf_strategy_solve(m->strategy, v, x));
+    TRY(dpmf_workload_apply(m->workload, x, x));
+    for (int64_t t = 0; t < n; t++) {
+        double answer = m->weights == NULL ? x[t] : sqrt(m->weights[t]) * x[t];
+        sum += dpmf_i_response_number(salt, 2 * (uint64_t)t) * answer;
+        squares += answer * answer;
+    }
+    if (!isfinite(squares)) return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the response of the mechanism is not finite");
+    *response = sum;
+    *size = sqrt(squares);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_mechanism_response_of(const dpmf_mechanism *m, double *response, double *size) {
+    double *v = NULL, *x = NULL;
+    uint64_t salt = 0;
+    dpmf_status status = DPMF_OK;
+    *response = *size = 0;
+    if (m->steps > DPMF_I_RESPONSE_STEPS_MAX) return DPMF_OK;
+    status = dpmf_i_response_salt(m, &salt);
+    if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
+    TRY_DONE(dpmf_i_alloc_doubles(dpmf_strategy_rows(m->strategy), "the seeds of a response", &v));
+    TRY_DONE(dpmf_i_alloc_doubles(m->steps, "a response", &x));
+    status = respond(m, salt, v, x, response, size);
+done:
+    dpmf_i_free(v);
+    dpmf_i_free(x);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public stream, for the files that make it. */
+#ifndef DPMF_NOISE_H
+#define DPMF_NOISE_H
+
+#include "noise/prefetch.h"
+#include "noise/record.h"
+#include "noise/state.h"
+#include "noise/stream.h"
+
+#include <sys/types.h>
+
+struct dpmf_noise {
+    dpmf_i_identity identity; /* what a state file or a checkpoint must agree with */
+    double scale;             /* clip x sigma x sensitivity */
+    int calibrated, replay;
+    pid_t pid; /* of the process that made it; 0 while it is being made */
+    dpmf_run run;
+    dpmf_strategy *strategy; /* retained: the mechanism may go */
+    dpmf_i_seed *seed;
+    dpmf_i_pool *pool;
+    dpmf_i_stream *stream;
+    dpmf_i_prefetch *prefetch; /* NULL: none */
+    dpmf_i_state *state;       /* NULL: none */
+    int64_t step;              /* of the next row; the stream itself may be elsewhere until a row is asked for */
+    int64_t prefetched;        /* the row that the prefetching thread was asked for last */
+    int in_doubt;              /* the state file has a row that may not have arrived, and nobody has said yet */
+    int ended;                 /* the state file could not be written */
+};
+
+/* The checks that every call makes first, and those of going to a row. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
+
+/* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise_checkpoint.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
+
+/* Ends prefetching for now; the second also brings the stream to noise->step. The stream is then the caller's. */
+void dpmf_i_noise_drop_prefetched(dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise);
+
+#endif

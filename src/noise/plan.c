@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan of a stream: which family makes its rows, how large its tiles are, where everything lies in memory. Making a
+ * stream and saying how much memory it will take run the same plan, so that the answer is exact. There is one
+ * allocation, and none after it:
+ *
+ *     | stream | coefficients, for all threads | scratch of each thread | slots: slots x coordinates |
+ *
+ * The slots are the memory that grows with the model. Everything else is O(tile), O(bands x look-ahead), or for the
+ * strategies without a stream their W, steps x seeds.
+ */
+#include "noise/plan.h"
+
+#include "base/memory.h"
+#include "strategy/blt.h"
+#include "strategy/tvblt.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGN = 64, ALLOCATION = 128 }; /* what base/memory.c adds to an allocation for its header */
+
+/* A tile is at most so wide; more only costs cache. */
+enum { TILE_MAX = 4096 };
+
+static int64_t aligned(int64_t bytes) {
+    return dpmf_i_round_up(bytes, ALIGN);
+}
+
+/* ---- which family ---- */
+
+static const dpmf_strategy *innermost(const dpmf_strategy *s) {
+    for (;;) {
+        const double *norms = NULL;
+        int64_t stamps = 1;
+        const dpmf_strategy *inner = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &norms), &stamps);
+        if (inner == s) return s;
+        s = inner;
+    }
+}
+
+static int is(const dpmf_strategy *s, const char *class_name) {
+    return strcmp(s->ops->class_name, class_name) == 0;
+}
+
+/*
+ * Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made again rather than kept. A stream of
+ * few buffers by its own recursion. What is left needs every earlier seed (or every seed) for a row.
+ */
+static void choose_family(dpmf_i_plan *plan, int64_t lookahead) {
+    const dpmf_strategy *leaf = plan->leaf;
+    int by_rows = dpmf_i_strategy_can(leaf, DPMF_I_CAN_ROW);
+    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_CAN_INVERSE_ROW);
+    if (dpmf_i_strategy_blt(leaf) != NULL || dpmf_i_strategy_tvblt(leaf) != NULL)
+        dpmf_i_plan_states(plan);
+    else if (by_inverse && !(by_rows && leaf->ops->bands(leaf) < leaf->ops->inverse_bands(leaf)))
+        dpmf_i_plan_filter(plan, lookahead);
+    else if (by_rows && leaf->ops->bands(leaf) == 1)
+        dpmf_i_plan_filter(plan, lookahead);
+    else if (by_rows)
+        dpmf_i_plan_feedback(plan, lookahead);
+    else if (is(leaf, "tree") || is(leaf, "lowrank"))
+        dpmf_i_plan_program(plan);
+    else if (dpmf_i_strategy_can(leaf, DPMF_I_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
+        dpmf_i_plan_steps(plan);
+    else
+        dpmf_i_plan_whole(plan, lookahead);
+}
+
+/* ---- how much memory ---- */
+
+static dpmf_status check_options(const dpmf_i_stream_options *o) {
+    const int64_t most = (int64_t)1 << 53;
+    if (o->precision != DPMF_I_FLOAT32 && o->precision != DPMF_I_FLOAT64)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)", (int)o->precision);
+    if (o->first < 0 || o->first > most || o->count < 1 || o->count > most)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "coordinates: %lld from %lld on, accepted 1 to 2^53 from 0 to 2^53 on",
+                           (long long)o->count, (long long)o->first);
+    if (o->lookahead < 0 || o->lookahead > most)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "look-ahead of %lld rows, accepted 0 (chosen) and up",
+                           (long long)o->lookahead);
+    if (o->tile < 0 || o->tile > most)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tiles of %lld coordinates, accepted 0 (chosen) and up",
+                           (long long)o->tile);
+    return DPMF_OK;
+}
+
+static void cut_tiles(dpmf_i_plan *plan, int64_t wanted) {
+    const int64_t unit = DPMF_I_COMBINE_UNIT;
+    plan->base = plan->first / unit * unit;
+    plan->padded = dpmf_i_round_up(plan->first + plan->count, unit) - plan->base;
+    if (wanted == 0) {
+        wanted = plan->cache / (plan->cache_rows * (int64_t)plan->size) / unit * unit;
+        if (wanted > TILE_MAX) wanted = TILE_MAX;
+        if (wanted % (2 * unit) == 0) wanted -= unit; /* rows of a tile a power of two apart would share cache lines */
+    }
+    wanted = dpmf_i_at_most(wanted, plan->padded);
+    plan->tile = dpmf_i_round_up(wanted < unit ? unit : wanted, unit);
+    plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
+}
+
+static dpmf_status sum_up(dpmf_i_plan *plan) {
+    int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
+    int over = __builtin_mul_overflow(plan->slots, plan->padded * size, &plan->slot_bytes) ||
+               __builtin_mul_overflow(plan->scratch_rows, aligned(plan->tile * size), &rows) ||
+               __builtin_add_overflow(plan->scratch_bytes, rows, &plan->scratch_bytes);
+    plan->scratch_bytes = aligned(plan->scratch_bytes);
+    over = over || __builtin_mul_overflow(plan->scratch_bytes, plan->threads, &all) ||
+           __builtin_add_overflow(all, plan->shared_bytes, &all) ||
+           (!plan->mapped && __builtin_add_overflow(all, plan->slot_bytes, &all)) || all > INT64_MAX / 2;
+    if (over)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
+                           (long long)plan->slots, (long long)plan->count);
+    plan->total_bytes = all + aligned((int64_t)sizeof(dpmf_i_stream));
+    return DPMF_OK;
+}
+
+static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_stream_options *o, int threads,
+                             dpmf_i_plan *plan) {
+    if (strategy == NULL || o == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
+    TRY(check_options(o));
+    TRY(dpmf_i_strategy_need_inverse(strategy));
+    *plan = (dpmf_i_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
+    plan->size = o->precision == DPMF_I_FLOAT32 ? sizeof(float) : sizeof(double);
+    plan->length = plan->leaf->steps;
+    plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
+    plan->threads = threads < 1 ? 1 : threads;
+    plan->seeds = plan->ahead = plan->replay = 1;
+    plan->mapped = o->scratch != NULL; /* kept by the families that have a use for it */
+    choose_family(plan, o->lookahead);
+    plan->mapped = plan->mapped && plan->slots > 0;
+    plan->shared_bytes = aligned(plan->shared_bytes);
+    cut_tiles(plan, o->tile);
+    return sum_up(plan);
+}
+
+dpmf_status dpmf_i_stream_memory(const dpmf_strategy *strategy, const dpmf_i_stream_options *options, int threads,
+                                 uint64_t *all, uint64_t *buffers) {
+    dpmf_i_plan plan;
+    TRY(make_plan(strategy, options, threads, &plan));
+    size_t size = plan.family->in_doubles ? sizeof(double) : plan.size;
+    if (all != NULL) *all = (uint64_t)plan.total_bytes + ALLOCATION;
+    if (buffers != NULL) *buffers = plan.mapped ? 0 : (uint64_t)plan.slots * (uint64_t)plan.count * size;
+    return DPMF_OK;
+}
+
+/* ---- making it ---- */
+
+/* Large pages for large memory, where the system has them: a tile's rows lie on many small ones. Only a hint. */
+static void hint_large_pages(char *memory, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const int64_t page = 1 << 21;
+    char *start = memory + (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
+    int64_t whole = (bytes - (start - memory)) / page * page;
+    if (whole >= page && madvise(start, (size_t)whole, MADV_HUGEPAGE) != 0) return;
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
+static void lay_out(dpmf_i_stream *s, char *mapped) {
+    char *at = (char *)s + aligned((int64_t)sizeof *s);
+    s->shared = at;
+    at += s->plan.shared_bytes;
+    s->scratch = at;
+    at += s->plan.scratch_bytes * s->plan.threads;
+    s->slots = s->plan.mapped ? mapped : at;
+}
+
+dpmf_status dpmf_i_stream_create(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
+                                 const dpmf_i_stream_options *options, dpmf_i_pool *pool, dpmf_i_stream **out) {
+    dpmf_i_plan plan;
+    dpmf_i_stream *s = NULL;
+    char *mapped = NULL;
+    dpmf_status status = DPMF_OK;
+    if (seed == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: the seed is NULL");
+    TRY(make_plan(strategy, options, pool == NULL ? 1 : dpmf_i_pool_threads(pool), &plan));
+    TRY(dpmf_i_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
+    s->plan = plan;
+    if (plan.mapped) TRY_DONE(dpmf_i_scratch_map(options->scratch, plan.slot_bytes, &mapped));
+    lay_out(s, mapped);
+    if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
+    s->seed = seed;
+    s->precision = options->precision;
+    s->kernels =
+        s->precision == DPMF_I_FLOAT32 ? &dpmf_i_combine_kernels_get()->single : &dpmf_i_combine_kernels_get()->full;
+    s->pool = pool;
+    s->owner = getpid();
+    if (plan.family->start != NULL) TRY_DONE(plan.family->start(s));
+    *out = s;
+    s = NULL;
+done:
+    dpmf_i_stream_free(s);
+    return status;
+}
+
+void dpmf_i_stream_free(dpmf_i_stream *s) {
+    if (s == NULL) return;
+    if (s->plan.mapped && s->slots != NULL) {
+        if (s->owner == getpid()) dpmf_i_wipe(s->slots, (size_t)s->plan.slot_bytes);
+        dpmf_i_scratch_unmap(s->slots, s->plan.slot_bytes);
+    }
+    dpmf_i_wipe(s, (size_t)s->plan.total_bytes);
+    dpmf_i_free(s);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the stream share: how a family makes its rows, and how the memory is laid out.
+ *
+ * Coordinates are cut into tiles that a processor's cache can hold; a tile starts at a multiple of 64 and is padded to
+ * one, so that kernels and seeds never meet a ragged end (the padding is computed like any coordinate and never
+ * emitted). All rows that the stream keeps of one tile lie together: slot j of a tile of `count` coordinates is at
+ * j * count. A tile belongs to one thread at a time.
+ *
+ * A family either holds rows: it makes up to `ahead` rows at a time, which stay in its slots until they are emitted; or
+ * it has a state: it makes one row at a time, which the worker's scratch holds, and moves the state on.
+ */
+#ifndef DPMF_NOISE_PLAN_H
+#define DPMF_NOISE_PLAN_H
+
+#include "kernels/combine.h"
+#include "noise/stream.h"
+#include "strategy/strategy.h"
+
+#include <sys/types.h>
+
+typedef struct dpmf_i_tile {
+    int64_t start, count; /* absolute coordinates; multiples of 64 */
+    char *slots;          /* its rows */
+} dpmf_i_tile;
+
+typedef struct dpmf_i_family {
+    int holds;      /* rows made ahead stay in the slots */
+    int in_doubles; /* the slots are double whatever the precision */
+    int has_state;  /* the slots are needed to go on; else they can be made again from the step alone */
+    void (*prepare)(dpmf_i_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
+    void (*make)(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t rows);
+    const void *(*row)(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch, int64_t t);
+    dpmf_status (*start)(dpmf_i_stream *s); /* optional: fills in what does not change with the step */
+} dpmf_i_family;
+
+typedef struct dpmf_i_plan {
+    const dpmf_i_family *family;
+    const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
+    int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
+    size_t size;                                       /* of a number */
+    int64_t lags;                                      /* feedback: rows kept; filter: terms of a row at most */
+    int64_t slots, ahead, replay;                      /* replay: rows made in one call when nothing is emitted */
+    int64_t seeds;                                     /* rows of Z that a step takes, at most */
+    int64_t scratch_rows, shared_bytes, scratch_bytes; /* a worker's rows of a tile; for all; a worker's, all in all */
+    int64_t cache;                                     /* bytes that the rows of a tile may take */
+    int64_t cache_rows;                                /* how many those are */
+    int64_t first, count, base, padded;                /* coordinates */
+    int64_t tile, tiles;
+    int threads, mapped; /* mapped: the slots are in a file */
+    int64_t slot_bytes, total_bytes;
+} dpmf_i_plan;
+
+struct dpmf_i_stream {
+    dpmf_i_plan plan;
+    const dpmf_i_seed *seed;
+    dpmf_i_precision precision;
+    const dpmf_i_combine *kernels;
+    dpmf_i_pool *pool;
+    pid_t owner; /* who made it: a child must not wipe the file that it shares with its parent */
+    char *shared, *scratch, *slots;
+    int64_t step;      /* of the next row */
+    int64_t made;      /* rows before this one are made */
+    int64_t kept;      /* and from this one on they are still held */
+    int64_t seed_step; /* the first seed of this step ... */
+    uint64_t seed_row; /* ... is this row of Z */
+};
+
+/* ---- the families: each fills in its part of the plan ---- */
+void dpmf_i_plan_feedback(dpmf_i_plan *plan, int64_t lookahead); /* noise_banded.c */
+void dpmf_i_plan_states(dpmf_i_plan *plan);                      /* noise_blt.c: BLT and TV-BLT */
+void dpmf_i_plan_filter(dpmf_i_plan *plan, int64_t lookahead);   /* noise_filter.c: C^-1 of few bands */
+void dpmf_i_plan_whole(dpmf_i_plan *plan, int64_t lookahead);    /* noise_filter.c: any W */
+void dpmf_i_plan_program(dpmf_i_plan *plan);                     /* noise_tree.c: trees, low rank */
+void dpmf_i_plan_steps(dpmf_i_plan *plan);                       /* noise_steps.c: the strategy's own step, in double */
+
+/* ---- helpers (noise_stream.c) ---- */
+
+/* The product of the norms that scale row t. */
+double dpmf_i_stream_factor(const dpmf_i_plan *plan, int64_t t);
+
+/* The first row of Z that step t takes. */
+uint64_t dpmf_i_stream_seed_row(dpmf_i_stream *s, int64_t t);
+
+/* The whole W of the leaf, length x leaf_rows (noise_whole.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_whole_inverse(const dpmf_strategy *leaf, double *w);
+
+/* A file of `bytes` in the directory, without a name, as memory (noise_scratch.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_scratch_map(const char *directory, int64_t bytes, char **out);
+void dpmf_i_scratch_unmap(char *memory, int64_t bytes);
+
+static inline int64_t dpmf_i_round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+static inline int64_t dpmf_i_at_most(int64_t value, int64_t most) {
+    return value < most ? value : most;
+}
+
+/* values[i] of double to numbers of the stream's type, rounded once. */
+static inline void dpmf_i_put(const dpmf_i_stream *s, void *array, int64_t i, double value) {
+    if (s->precision == DPMF_I_FLOAT32)
+        ((float *)array)[i] = (float)value;
+    else
+        ((double *)array)[i] = value;
+}
+
+static inline void dpmf_i_fill_seed(const dpmf_i_stream *s, const dpmf_i_tile *tile, uint64_t row, void *out) {
+    dpmf_i_seed_fill(s->seed, s->precision, row, (uint64_t)tile->start, (size_t)tile->count, out);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record that binds a file to a stream. Body (little-endian, zeros to 480 bytes), then its HMAC-SHA256:
+ *
+ *     0 magic (16)   16 format, 20 stream version, 24 precision, 28 kind   32 steps, 40 dim, 48 offset, 56 count
+ *     64 clip        72 digest of the mechanism (64)   136 SHA-256 of the label (64)   200 commitment to the key (32)
+ *
+ * The commitment is a subkey of its own label: it says which key without giving anything of it away. It and the key of
+ * the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and say what
+ * differs.
+ */
+#include "noise/record.h"
+
+#include "crypto/file.h"
+#include "crypto/seed.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+
+static const char MAGIC[17] = "dpmf noise file\n";
+enum { FORMAT_VERSION = 1 };
+
+typedef struct fields {
+    char magic[16];
+    uint32_t format, stream_version, precision, kind;
+    int64_t steps, dim, offset, count;
+    double clip;
+    char digest[64], label[64];
+    uint8_t commitment[32];
+} fields;
+
+_Static_assert(offsetof(fields, clip) == 64 && offsetof(fields, commitment) == 200, "the layout of the file");
+_Static_assert(sizeof(fields) == 232, "no padding");
+
+const char *dpmf_i_record_name(dpmf_i_record_kind kind) {
+    return kind == DPMF_I_RECORD_STATE ? "state file" : "checkpoint";
+}
+
+dpmf_status dpmf_i_identity_keys(const uint8_t master[32], dpmf_i_identity *identity) {
+    TRY(dpmf_i_key_derive(master, "dpmf noise file authentication 1", "", identity->mac_key));
+    return dpmf_i_key_derive(master, "dpmf noise key commitment 1", "", identity->commitment);
+}
+
+dpmf_status dpmf_i_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[DPMF_I_MAC]) {
+    unsigned int length = 0;
+    if (HMAC(EVP_sha256(), key, 32, bytes, size, out, &length) == NULL || length != DPMF_I_MAC)
+        return dpmf_i_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute an HMAC");
+    return DPMF_OK;
+}
+
+static fields fields_of(const dpmf_i_identity *identity, dpmf_i_record_kind kind) {
+    fields f;
+    memset(&f, 0, sizeof f);
+    memcpy(f.magic, MAGIC, sizeof f.magic);
+    f.format = FORMAT_VERSION;
+    f.stream_version = DPMF_STREAM_VERSION;
+    f.precision = (uint32_t)identity->precision;
+    f.kind = (uint32_t)kind;
+    f.steps = identity->steps;
+    f.dim = identity->dim;
+    f.offset = identity->offset;
+    f.count = identity->count;
+    f.clip = identity->clip;
+    memcpy(f.digest, identity->digest, strlen(identity->digest));
+    memcpy(f.label, identity->label, strlen(identity->label));
+    memcpy(f.commitment, identity->commitment, sizeof f.commitment);
+    return f;
+}
+
+dpmf_status dpmf_i_record_make(const dpmf_i_identity *identity, dpmf_i_record_kind kind,
+                               uint8_t record[DPMF_I_RECORD]) {
+    const fields f = fields_of(identity, kind);
+    uint8_t made[DPMF_I_RECORD] = {0};
+    memcpy(made, &f, sizeof f);
+    TRY(dpmf_i_mac(identity->mac_key, made, DPMF_I_RECORD_BODY, made + DPMF_I_RECORD_BODY));
+    memcpy(record, made, sizeof made);
+    return DPMF_OK;
+}
+
+void dpmf_i_record_shard(const uint8_t record[DPMF_I_RECORD], int64_t *offset, int64_t *count) {
+    memcpy(offset, record + offsetof(fields, offset), sizeof *offset);
+    memcpy(count, record + offsetof(fields, count), sizeof *count);
+}
+
+static dpmf_status differ_integer(const char *what, const char *shown, const char *field, int64_t held, int64_t now) {
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                       "the %s '%s' belongs to another stream: %s is %" PRId64 " in it and %" PRId64 " here", what,
+                       shown, field, held, now);
+}
+
+static const char *precision_name(uint32_t precision) {
+    return precision == DPMF_FLOAT32 ? "float32" : "float64";
+}
+
+/* The record is authentic: what in it is not ours? */
+static dpmf_status compare(const fields *held, const fields *now, const char *what, const char *shown) {
+    if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "the %s '%s' belongs to another stream: the mechanism has digest %.12s... in it and "
+                           "%.12s... here",
+                           what, shown, held->digest, now->digest);
+    if (held->steps != now->steps) return differ_integer(what, shown, "the number of steps", held->steps, now->steps);
+    if (held->dim != now->dim) return differ_integer(what, shown, "dim", held->dim, now->dim);
+    if (memcmp(&held->clip, &now->clip, sizeof held->clip) != 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "the %s '%s' belongs to another stream: clip is %.17g in it and %.17g "
+                           "here",
+                           what, shown, held->clip, now->clip);
+    if (held->precision != now->precision)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "the %s '%s' belongs to another stream: the precision is %s in it and %s here", what, shown,
+                           precision_name(held->precision), precision_name(now->precision));
+    if (held->offset != now->offset) return differ_integer(what, shown, "offset", held->offset, now->offset);
+    if (held->count != now->count) return differ_integer(what, shown, "count", held->count, now->count);
+    if (memcmp(held->label, now->label, sizeof held->label) != 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: its label is another", what,
+                           shown);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_record_check(const dpmf_i_identity *identity, dpmf_i_record_kind kind, const char *path,
+                                const uint8_t record[DPMF_I_RECORD]) {
+    const char *what = dpmf_i_record_name(kind);
+    const fields now = fields_of(identity, kind);
+    char shown[DPMF_I_SHOWN_PATH];
+    uint8_t mac[DPMF_I_MAC];
+    fields held;
+    memcpy(&held, record, sizeof held);
+    dpmf_i_secret_show(path, shown);
+    if (memcmp(held.magic, MAGIC, sizeof held.magic) != 0 || held.kind != now.kind)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a noise stream", shown, what);
+    if (held.format != now.format)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: %" PRIu32, what, shown,
+                           held.format, now.format);
+    if (held.stream_version != now.stream_version)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT,
+                           "the %s '%s' is of stream version %" PRIu32 ", accepted: %" PRIu32
+                           " (another version gives other bits)",
+                           what, shown, held.stream_version, now.stream_version);
+    if (CRYPTO_memcmp(held.commitment, now.commitment, sizeof held.commitment) != 0)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: its key is another", what,
+                           shown);
+    TRY(dpmf_i_mac(identity->mac_key, record, DPMF_I_RECORD_BODY, mac));
+    if (CRYPTO_memcmp(mac, record + DPMF_I_RECORD_BODY, sizeof mac) != 0)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match", what,
+                           shown);
+    return compare(&held, &now, what, shown);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The best dense C under several participations.
+ *
+ *     cyclic   X = C'C zero between the steps of one unit (Pillutla et al. 2025, Problem 4.6), any size: the dual
+ *              climbed (optimum_epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
+ *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
+ *     full     the same with X diagonal (optimum_epochs_full.c); so is cyclic participation with b = 1
+ *     min-sep  X banded with free column norms (Problem 4.8): the banded optimum with b bands
+ *
+ * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
+ * is that of X(V) itself, which the blocks of X(V) give without a matrix.
+ */
+#include "optimize/optimize.h"
+
+#include "base/lower.h"
+#include "base/memory.h"
+#include "optimum/epochs/epochs.h"
+#include "optimum/epochs/forms.h"
+#include "optimum/epochs/full.h"
+#include "workload/participation.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char SCOPE_ZERO[] = "mechanisms whose C'C vanishes between the steps of one unit";
+static const char SCOPE_NON_NEGATIVE[] = "mechanisms whose C'C has no negative entry";
+static const char SCOPE_CORNERS[] = "mechanisms whose sensitivity to contributions of one coordinate is 1";
+
+enum { CONFIRM_STEPS_MAX = 4096 }; /* singular values: n^3, half a minute there */
+
+enum { THREADS_STEPS_MIN = 128 }; /* below, a node is done before a thread wakes */
+
+static const double HIGH_BARRIER = 0.03; /* times n: bounds this far apart, reached in a few steps from anywhere */
+
+typedef struct search {
+    const dpmf_i_optimize_task *task;
+    dpmf_i_epochs epochs;
+    dpmf_i_epochs_climb climb;
+    int want;            /* a matrix? */
+    double *x, *c;       /* if so: scratch; the best C so far */
+    double lower, upper; /* squared */
+} search;
+
+static int is_max(const search *s) {
+    return s->task->options->loss == DPMF_LOSS_MAX;
+}
+
+static dpmf_status report(const search *s) {
+    char text[120];
+    snprintf(text, sizeof text, "cyclic optimum, %d steps, certificate %.9g", s->climb.iterations,
+             sqrt(s->upper / s->lower));
+    return dpmf_i_progress(&s->task->options->run, text, -1);
+}
+
+/* The loss of the mechanism that a repair of X gives; kept if it is the best so far. */
+static dpmf_status try_repair(search *s, int by_adding) {
+    int64_t n = s->epochs.n, b = s->epochs.b;
+    const dpmf_optimize_options *o = s->task->options;
+    double sensitivity = 0, loss = 0, *inverse = s->x;
+    int definite = 0;
+    TRY(dpmf_i_progress(&o->run, "cyclic optimum: the matrix", -1));
+    TRY(dpmf_i_epochs_fill(&s->epochs, &s->climb.point, s->x));
+    TRY(dpmf_i_progress(&o->run, "cyclic optimum: its factor", -1));
+    TRY(dpmf_i_epochs_repair(n, b, by_adding, s->x, &definite));
+    if (!definite) return DPMF_OK; /* too far from the optimum yet */
+    TRY(dpmf_i_progress(&o->run, "cyclic optimum: its loss", -1));
+    TRY(dpmf_i_epochs_sensitivity(n, b, s->x, &sensitivity));
+    TRY(dpmf_i_alloc_square(n, "the inverse of C", &inverse));
+    memcpy(inverse, s->x, (size_t)(n * n) * sizeof *inverse);
+    dpmf_status status = dpmf_i_epochs_loss(s->task->workload, is_max(s), o->weights, inverse, &loss);
+    dpmf_i_free(inverse);
+    if (status != DPMF_OK) return status;
+    if (sensitivity * loss < s->upper) {
+        double *kept = s->c;
+        s->upper = sensitivity * loss;
+        s->c = s->x;
+        s->x = kept;
+    }
+    return report(s);
+}
+
+static double gap(const search *s) {
+    return sqrt(s->upper / s->lower) - 1;
+}
+
+/*
+ * Bounds at the point where the climb stands. Where only the allowance for rounding keeps them apart, as with momentum
+ * and many steps, singular values settle the lower one: they cost as much as many evaluations, so they come last.
+ */
+static dpmf_status certify(search *s) {
+    double tolerance = s->task->options->tolerance, error = s->climb.point.error;
+    s->lower = s->climb.lower;
+    if (!s->want) {
+        s->upper = s->climb.upper;
+        return report(s);
+    }
+    TRY(try_repair(s, 0));
+    if (gap(s) > tolerance && gap(s) <= tolerance + 1.1 * error && s->epochs.n <= CONFIRM_STEPS_MAX) {
+        TRY(dpmf_i_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
+        TRY(dpmf_i_epochs_climb_confirm(&s->climb));
+        s->lower = s->climb.lower;
+        TRY(report(s));
+    }
+    if (gap(s) <= tolerance || !(s->climb.upper < s->upper)) return DPMF_OK;
+    TRY(dpmf_i_epochs_climb_revisit(&s->climb));
+    return try_repair(s, 1);
+}
+
+/*
+ * Climbs and certifies in turn, each time further, until the bounds are as near as asked or nothing more is gained. The
+ * barrier falls on the way: at a high one the problem is well conditioned, and its bounds are that far apart. For the
+ * RMS loss the first try is at a low one, which is all that most problems need.
+ */
+static dpmf_status run_search(search *s) {
+    enum { ROUNDS = 10, ITERATIONS = 1000 };
+    double tolerance = s->task->options->tolerance, steps = (double)s->epochs.n, least = 0.3 * tolerance;
+    double barrier = is_max(s) ? fmax(least, HIGH_BARRIER) : least;
+    double decrease = is_max(s) ? 0 : 0.02 * tolerance;
+    s->climb.enough = (1 + tolerance) * (1 + tolerance);
+    s->climb.barrier = barrier / steps;
+    TRY(dpmf_i_epochs_climb_start(&s->climb));
+    for (int round = 0, tried = is_max(s); round < ROUNDS; round++) {
+        int before = s->climb.iterations;
+        s->climb.barrier = barrier / steps;
+        /* the largest row of the error moves in the first order of what the dual lacks in the second */
+        if (is_max(s)) decrease = fmax(1e-13, 0.01 * barrier * barrier);
+        TRY(dpmf_i_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
+        TRY(certify(s));
+        if (gap(s) <= tolerance || (barrier <= least && tried && s->climb.iterations < before + 3)) break;
+        if (!tried && gap(s) > 100 * tolerance && barrier < HIGH_BARRIER) {
+            barrier = HIGH_BARRIER; /* the hard way */
+            decrease = 0.01 * tolerance;
+        } else {
+            double lacking = 0.5 * tolerance / gap(s); /* the mechanism's part is a root of the dual's */
+            if (barrier <= least) decrease *= fmin(0.1, fmax(1e-3, lacking * lacking));
+            barrier = fmax(0.1 * barrier, 0.1 * least);
+        }
+        tried = 1;
+    }
+    if (isfinite(s->upper)) return DPMF_OK;
+    return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+}
+
+static dpmf_optimization result_of(const search *s) {
+    double steps = is_max(s) ? 1 : (double)s->epochs.n;
+    return (dpmf_optimization){.outcome = gap(s) <= s->task->options->tolerance ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                               .iterations = s->climb.iterations,
+                               .optimum_lower = sqrt(s->lower / steps),
+                               .optimum_upper = sqrt(s->upper / steps),
+                               .scope = SCOPE_ZERO};
+}
+
+static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
+                                 dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    int64_t n = task->workload->steps;
+    search s = {.task = task, .upper = INFINITY, .want = n <= DPMF_DENSE_STEPS_MAX};
+    dpmf_i_pool *pool = NULL;
+    dpmf_strategy *strategy = NULL;
+    dpmf_status status = DPMF_OK;
+    /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
+    double quadrature = fmin(1e-9, fmax(1e-13, 1e-3 * o->tolerance));
+    TRY_DONE(dpmf_i_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
+    TRY_DONE(dpmf_i_epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
+    TRY_DONE(dpmf_i_epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
+    if (s.want) {
+        TRY_DONE(dpmf_i_alloc_square(n, "X", &s.x));
+        TRY_DONE(dpmf_i_alloc_square(n, "C", &s.c));
+    }
+    TRY_DONE(run_search(&s));
+    if (s.want && out != NULL) TRY_DONE(dpmf_strategy_create_dense(n, s.c, &strategy));
+    *result = result_of(&s);
+    if (out != NULL) *out = strategy;
+done:
+    dpmf_i_free(s.x);
+    dpmf_i_free(s.c);
+    dpmf_i_epochs_climb_free(&s.climb);
+    dpmf_i_epochs_free(&s.epochs);
+    dpmf_i_pool_free(pool);
+    return status;
+}
+
+static dpmf_status optimize_form(const dpmf_i_optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
+                                 dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    int64_t n = task->workload->steps;
+    dpmf_i_forms_task forms = {.workload = task->workload,
+                               .k = k,
+                               .b = b,
+                               .constraint = o->constraint,
+                               .max_loss = o->loss == DPMF_LOSS_MAX,
+                               .weights = o->weights,
+                               .tolerance = o->tolerance,
+                               .run = &o->run};
+    dpmf_i_forms_answer found;
+    dpmf_strategy *strategy = NULL;
+    TRY(dpmf_i_forms_solve(&forms, &found));
+    dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
+    dpmf_i_free(found.c);
+    if (status != DPMF_OK) return status;
+    double steps = forms.max_loss ? 1 : (double)n;
+    *result =
+        (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                            .iterations = found.iterations,
+                            .optimum_lower = sqrt(found.lower / steps),
+                            .optimum_upper = sqrt(found.upper / steps),
+                            .scope = o->constraint == DPMF_CONSTRAINT_CORNERS ? SCOPE_CORNERS : SCOPE_NON_NEGATIVE};
+    if (out != NULL) *out = strategy;
+    return DPMF_OK;
+}
+
+static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    int64_t n = task->workload->steps;
+    int max_loss = o->loss == DPMF_LOSS_MAX;
+    dpmf_i_full_optimum found = {0};
+    dpmf_strategy *strategy = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_full_solve(task->workload, max_loss, o->weights, o->tolerance, &o->run, &found));
+    if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, 1, found.diagonal, &strategy));
+    double steps = max_loss ? 1 : (double)n;
+    *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = found.iterations,
+                                  .optimum_lower = sqrt(found.lower / steps),
+                                  .optimum_upper = sqrt(found.upper / steps),
+                                  .scope = SCOPE_ZERO};
+    if (out != NULL) *out = strategy;
+done:
+    dpmf_i_free(found.diagonal);
+    return status;
+}
+
+static dpmf_status optimize_separated(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                      dpmf_optimization *result) {
+    dpmf_optimize_options options = *task->options;
+    dpmf_i_optimize_task banded = {task->workload, task->participation, &options};
+    int64_t b = task->participation->separation;
+    options.bands = b < task->workload->steps ? b : task->workload->steps;
+    return dpmf_i_optimize_banded(&banded, out, result);
+}
+
+static dpmf_status check_task(const dpmf_i_optimize_task *task) {
+    const dpmf_optimize_options *o = task->options;
+    dpmf_participation_kind kind = task->participation->kind;
+    if (kind == DPMF_PARTICIPATION_SHUFFLED)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "family dense, participation %s: no optimum is known; optimize for another one with "
+                           "--optimize-participation, for example cyclic:%lld,%lld",
+                           task->participation->text, (long long)task->participation->count,
+                           (long long)task->participation->separation);
+    if (kind == DPMF_PARTICIPATION_SINGLE)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, minsep, full");
+    if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
+                           (int)o->constraint);
+    if (o->constraint != DPMF_CONSTRAINT_ZERO && kind != DPMF_PARTICIPATION_CYCLIC)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "participation %s: the constraints non-negative and corners are for cyclic participation",
+                           task->participation->text);
+    if (!(o->tolerance >= 1e-10 && o->tolerance < 1))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", o->tolerance);
+    if (o->loss == DPMF_LOSS_MAX && o->weights != NULL)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+    for (int64_t t = 0; o->weights != NULL && t < task->workload->steps; t++)
+        if (!(o->weights[t] > 0 && isfinite(o->weights[t])))
+            return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
+                               (long long)t, o->weights[t]);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_participation *p = task->participation;
+    int64_t n = task->workload->steps;
+    TRY(check_task(task));
+    int every_step =
+        p->kind == DPMF_PARTICIPATION_FULL || (p->kind == DPMF_PARTICIPATION_CYCLIC && p->separation == 1 &&
+                                               task->options->constraint == DPMF_CONSTRAINT_ZERO);
+    if (every_step) return optimize_full(task, out, result);
+    if (p->kind == DPMF_PARTICIPATION_MIN_SEPARATION) return optimize_separated(task, out, result);
+    int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
+    if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
+    return optimize_zero(task, p->count, b, out, result);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimize: the best strategy of a family for a workload, a participation and a loss, with the bounds or the
+ * stationarity that say how good it is. Each family is in a file of its own; here is who answers.
+ */
+#include "optimize/optimize.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "optimum/optimum.h"
+#include "strategy/strategy.h"
+#include "strategy/tvblt.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- dense and tvblt under single participation, from one solution of the dual ---- */
+
+static dpmf_status make_strategy(int tvblt, const dpmf_workload *workload, const dpmf_optimize_options *o,
+                                 const dpmf_i_optimum *optimum, dpmf_strategy **out) {
+    if (tvblt) {
+        double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
+        return dpmf_i_tvblt_optimize(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out,
+                                     NULL);
+    }
+    if (workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK; /* the bounds are the answer */
+    return dpmf_i_optimum_explicit(workload, optimum, &o->run, out);
+}
+
+static dpmf_status optimize_optimum(const dpmf_i_optimize_task *task, int tvblt, dpmf_strategy **out,
+                                    dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    dpmf_i_optimum optimum = {0};
+    dpmf_strategy *strategy = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(
+        dpmf_i_optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
+    if (out != NULL) TRY_DONE(make_strategy(tvblt, task->workload, o, &optimum, &strategy));
+    const dpmf_i_tvblt *made = strategy == NULL ? NULL : dpmf_i_strategy_tvblt(strategy);
+    *result = (dpmf_optimization){.nodes = made == NULL ? 0 : made->nodes,
+                                  .outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = optimum.iterations,
+                                  .optimum_lower = optimum.lower,
+                                  .optimum_upper = optimum.upper,
+                                  .scope = "any mechanism: dual of the optimum"};
+    if (out != NULL) *out = strategy;
+done:
+    dpmf_i_optimum_free(&optimum);
+    return status;
+}
+
+static int is_single(const dpmf_i_optimize_task *task) {
+    return dpmf_participation_get_kind(task->participation) == DPMF_PARTICIPATION_SINGLE;
+}
+
+static dpmf_status optimize_dense(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!is_single(task)) return dpmf_i_optimize_epochs(task, out, result);
+    if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
+                           (int)task->options->constraint);
+    return optimize_optimum(task, 0, out, result);
+}
+
+static dpmf_status optimize_tvblt(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!is_single(task))
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "family tvblt is optimized for single participation, not for %s "
+                           "(--optimize-participation single evaluates the result under another)",
+                           dpmf_participation_text(task->participation));
+    return optimize_optimum(task, 1, out, result);
+}
+
+static dpmf_status optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                            dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    if (o->sweep || o->taper != 0 || o->settled_after != 0) return dpmf_i_optimize_toeplitz_variant(task, out, result);
+    return dpmf_i_optimize_banded_toeplitz(task, out, result);
+}
+
+/* ---- who answers ---- */
+
+static const struct {
+    const char *family;
+    dpmf_i_optimize_call call;
+} CALLS[] = {
+    {"dense", optimize_dense},
+    {"tvblt", optimize_tvblt},
+    {"banded", dpmf_i_optimize_banded},
+    {"toeplitz", dpmf_i_optimize_toeplitz},
+    {"banded-toeplitz", optimize_banded_toeplitz},
+    {"bisr", dpmf_i_optimize_banded_inverse},
+    {"blt", dpmf_i_optimize_blt},
+    {"lowrank", dpmf_i_optimize_lowrank},
+};
+enum { CALL_COUNT = sizeof CALLS / sizeof CALLS[0] };
+
+static dpmf_i_optimize_call find_call(const char *family) {
+    for (int i = 0; i < CALL_COUNT; i++)
+        if (strcmp(CALLS[i].family, family) == 0) return CALLS[i].call;
+    return NULL;
+}
+
+static dpmf_status run_call(const dpmf_i_optimize_task *task, dpmf_i_optimize_call call, dpmf_strategy **out,
+                            dpmf_optimization *result) {
+    dpmf_optimization found = {.optimum_upper = INFINITY};
+    dpmf_strategy *strategy = NULL;
+    TRY(call(task, out == NULL ? NULL : &strategy, &found));
+    if (out != NULL) *out = strategy;
+    *result = found;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
+    dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
+    dpmf_participation *single = NULL;
+    dpmf_status status = DPMF_OK;
+    char shown[64];
+    if (family == NULL || workload == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
+    const dpmf_i_optimize_family *known = dpmf_i_optimize_find(family);
+    if (known == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "optimize: family '%s', accepted: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, "
+                           "blt, lowrank",
+                           dpmf_i_show(family, strlen(family), shown));
+    TRY(dpmf_i_optimize_check(known, workload->steps, &o));
+    if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
+                           (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+    if (participation == NULL)
+        TRY(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, workload->steps, 1, 1, &single));
+    dpmf_i_optimize_task task = {workload, participation == NULL ? single : participation, &o};
+    TRY_DONE(run_call(&task, find_call(family), out, result));
+done:
+    dpmf_participation_free(single);
+    return status;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TV-BLT: which shifts and weights. With r nodes the square root of M is replaced by f(x) = sum_j w_j x/(x + s_j)
+ * (optimize_tvblt_build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
+ *
+ *   start     nodes of the quadrature for the inverse square root (Hale, Higham and Trefethen 2008) on
+ *             [f1 low, f2 high] with [low, high] the spectrum of M. Few nodes do best on a shorter interval: momentum,
+ *             or a schedule that ends low, puts little weight on the largest eigenvalues. f2 by steps of sqrt(10) down
+ *             (or up) from 1/10 until the loss rises.
+ *   interval  Newton's method on ln f1, ln f2 and the first node (its shift and its weight): at the lower end the
+ *             spectrum stops at once, elsewhere the quadrature's own spacing is nearly best.
+ *   free      Newton's method on all shifts and weights.
+ *
+ * The excess loss / lower bound - 1 is close to a quadratic form of the relative error of f, whose valleys are long and
+ * narrow: Newton with a Hessian of differences, damped as Levenberg and Marquardt do, takes 2 to 6 steps where
+ * quasi-Newton methods take dozens. How much of this is done depends on n and r alone (WORK_MAX), not on any clock.
+ */
+#include "optimize/tvblt/tvblt.h"
+
+#include "base/quadrature.h"
+#include "base/sum.h"
+#include "optimum/optimum.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NODES_MAX = DPMF_I_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX, INTERVAL_UNKNOWNS = 4 };
+
+/*
+ * An excess below this is not worth an evaluation: the optimum itself is usually known to no more. For max loss, whose
+ * excess is that of the worst step, the mean must be better.
+ */
+static const double EXCESS_SMALL = 1e-6, EXCESS_SMALL_MAX = 1e-8;
+/* Newton's steps stop when they lower the excess by less than this part of it. */
+static const double DECREASE_SMALL = 0.02;
+/* In units of steps x states (states + 20), of which a processor does about 1e9 a second. */
+static const double WORK_MAX = 1.5e10;
+/* Differences in log shifts and weights: an excess of 1e-6 and more bends over 1e-3 and more; rounding is 1e-15. */
+static const double DIFFERENCE = 1e-3;
+
+typedef dpmf_i_tvblt_tuner tuner;
+
+/* ---- the loss of a filter ---- */
+
+double dpmf_i_tvblt_mean_loss(const tuner *u) {
+    const double *p = u->problem.p;
+    dpmf_i_running sum = {0};
+    for (int64_t t = 0; t < u->problem.steps; t++)
+        dpmf_i_running_add(&sum, (p == NULL ? 1 : p[t]) * u->work.squares[t]);
+    return sqrt(dpmf_i_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
+}
+
+/* A filter that breaks down is a bad one, not an error. */
+static dpmf_status evaluate(tuner *u, const dpmf_i_tvblt_filter *f, double *excess) {
+    TRY(dpmf_i_progress(u->run, "tvblt", -1));
+    u->evaluations++;
+    dpmf_status status = dpmf_i_tvblt_build(&u->problem, f, &u->work);
+    if (status != DPMF_OK && status != DPMF_ERROR_NUMERICAL) return status;
+    *excess = status == DPMF_OK ? dpmf_i_tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
+    if (!isfinite(*excess)) *excess = INFINITY;
+    return DPMF_OK;
+}
+
+/*
+ * From unknowns to a filter. Interval (4 unknowns): ln f1, ln f2, ln of the factors on shift and weight of the first
+ * node. Free (2r - 1): ln s_j, then ln(w_j/w_0) for j > 0; the scale of the weights does not matter.
+ */
+static void filter_from_interval(const tuner *u, const double *x, dpmf_i_tvblt_filter *f) {
+    dpmf_i_quadrature q;
+    double low = u->problem.low * exp(x[0]), high = u->problem.high * exp(x[1]);
+    dpmf_i_quadrature_fill(low, fmax(low, high), u->nodes, &q);
+    f->nodes = u->nodes;
+    memcpy(f->shift, q.shift, (size_t)u->nodes * sizeof *q.shift);
+    memcpy(f->weight, q.weight, (size_t)u->nodes * sizeof *q.weight);
+    f->shift[0] *= exp(x[2]);
+    f->weight[0] *= exp(x[3]);
+}
+
+static void filter_from_free(const tuner *u, const double *x, dpmf_i_tvblt_filter *f) {
+    f->nodes = u->nodes;
+    for (int j = 0; j < u->nodes; j++) {
+        f->shift[j] = exp(x[j]);
+        f->weight[j] = j == 0 ? 1 : exp(x[u->nodes + j - 1]);
+    }
+}
+
+typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_tvblt_filter *f);
+
+static dpmf_status value(tuner *u, mapping map, const double *x, double *excess) {
+    dpmf_i_tvblt_filter f;
+    map(u, x, &f);
+    return evaluate(u, &f, excess);
+}
+
+/* ---- Newton's method ---- */
+
+typedef struct model { /* of the excess around x */
+    int count;
+    double gradient[UNKNOWNS_MAX], hessian[UNKNOWNS_MAX * UNKNOWNS_MAX];
+    double scale[UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
+} model;
+
+/* By differences; *finite = 0 if one of the points has no value. */
+static dpmf_status fill_model(tuner *u, mapping map, int count, double *x, double here, model *m, int *finite) {
+    double ahead[UNKNOWNS_MAX], back = 0, both = 0, h = DIFFERENCE, largest = 0;
+    m->count = count;
+    *finite = 1;
+    for (int i = 0; i < count && *finite; i++) {
+        double old = x[i];
+        x[i] = old + h;
+        TRY(value(u, map, x, &ahead[i]));
+        for (int j = 0; j < i; j++) {
+            double other = x[j];
+            x[j] += h;
+            TRY(value(u, map, x, &both));
+            x[j] = other;
+            m->hessian[i * count + j] = m->hessian[j * count + i] = (both - ahead[i] - ahead[j] + here) / (h * h);
+            *finite &= isfinite(both);
+        }
+        x[i] = old - h;
+        TRY(value(u, map, x, &back));
+        x[i] = old;
+        m->gradient[i] = (ahead[i] - back) / (2 * h);
+        m->hessian[i * count + i] = (ahead[i] + back - 2 * here) / (h * h);
+        m->scale[i] = sqrt(fabs(m->hessian[i * count + i]));
+        largest = fmax(largest, m->scale[i]);
+        *finite &= isfinite(ahead[i]) && isfinite(back);
+    }
+    for (int i = 0; i < count; i++)
+        m->scale[i] = fmax(m->scale[i], fmax(1e-8 * largest, 1e-150));
+    return DPMF_OK;
+}
+
+/* step = -(H + damping diag(H))^-1 gradient; 0 if that matrix is not positive definite. */
+static int damped_step(const model *m, double damping, double *step) {
+    int n = m->count;
+    double l[UNKNOWNS_MAX * UNKNOWNS_MAX];
+    for (int i = 0; i < n; i++) {
+        double right = -m->gradient[i] / m->scale[i];
+        for (int j = 0; j <= i; j++) {
+            double sum = m->hessian[i * n + j] / (m->scale[i] * m->scale[j]) + (i == j ? damping : 0);
+            for (int k = 0; k < j; k++)
+                sum -= l[i * n + k] * l[j * n + k];
+            if (i == j && !(sum > 1e-10)) return 0;
+            l[i * n + j] = i == j ? sqrt(sum) : sum / l[j * n + j];
+        }
+        for (int k = 0; k < i; k++)
+            right -= l[i * n + k] * step[k];
+        step[i] = right / l[i * n + i];
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int k = i + 1; k < n; k++)
+            step[i] -= l[k * n + i] * step[k];
+        step[i] /= l[i * n + i];
+    }
+    for (int i = 0; i < n; i++)
+        step[i] /= m->scale[i];
+    return 1;
+}
+
+/* Tries steps of falling length from x until one lowers the excess; *lowered says whether one did. */
+static dpmf_status try_steps(tuner *u, mapping map, const model *m, double *damping, double *x, double *excess,
+                             int *lowered) {
+    enum { TRIALS = 12 };
+    static const double longest = 1.5; /* of a step in one logarithm */
+    double step[UNKNOWNS_MAX], trial[UNKNOWNS_MAX], there = 0;
+    *lowered = 0;
+    for (int k = 0; k < TRIALS && !*lowered; k++, *damping *= 10) {
+        double largest = 0;
+        if (!damped_step(m, *damping, step)) continue;
+        for (int i = 0; i < m->count; i++)
+            largest = fmax(largest, fabs(step[i]));
+        for (int i = 0; i < m->count; i++)
+            trial[i] = x[i] + step[i] * fmin(1, longest / largest);
+        TRY(value(u, map, trial, &there));
+        *lowered = there < *excess;
+    }
+    if (*lowered) {
+        *damping = fmax(*damping / 100, 1e-9); /* the loop raised it once more */
+        *excess = there;
+        memcpy(x, trial, (size_t)m->count * sizeof *x);
+    }
+    return DPMF_OK;
+}
+
+static double small_excess(const tuner *u) {
+    return u->max_loss ? EXCESS_SMALL_MAX : EXCESS_SMALL;
+}
+
+/* Lowers the excess from x on while it pays and the evaluations last. */
+static dpmf_status newton(tuner *u, mapping map, int count, double *x, double *excess) {
+    enum { STEPS_MAX = 12 };
+    double damping = 1e-3;
+    model m;
+    for (int k = 0; k < STEPS_MAX; k++) {
+        double before = *excess;
+        int finite = 0, lowered = 0;
+        if (before <= small_excess(u)) break;
+        if (u->evaluations + count * (count + 3) / 2 + 1 > u->evaluations_max) break;
+        TRY(fill_model(u, map, count, x, before, &m, &finite));
+        if (finite) TRY(try_steps(u, map, &m, &damping, x, excess, &lowered));
+        if (!lowered || before - *excess < DECREASE_SMALL * before) break;
+    }
+    return DPMF_OK;
+}
+
+/* ---- from the quadrature to the free filter ---- */
+
+/* x = (ln f1, ln f2, 0, 0) with the best f2 on a coarse grid. */
+static dpmf_status find_start(tuner *u, double *x, double *excess) {
+    enum { GRID_MAX = 30 }; /* 15 decades */
+    const double step = log(10) / 2;
+    double there = 0;
+    x[0] = log(0.85);
+    x[1] = log(0.1);
+    x[2] = x[3] = 0;
+    TRY(value(u, filter_from_interval, x, excess));
+    for (int direction = -1, moved = 0; direction <= 1 && !moved; direction += 2)
+        for (int k = 0; k < GRID_MAX; k++) {
+            x[1] += direction * step;
+            TRY(value(u, filter_from_interval, x, &there));
+            if (!(there < *excess)) {
+                x[1] -= direction * step;
+                break;
+            }
+            *excess = there;
+            moved = 1;
+        }
+    return DPMF_OK;
+}
+
+/*
+ * The unknowns of the interval from x on. Where they end is nearly the same for any n and r, at the other end of a
+ * curved valley: so start there, unless x is already too good for that, and come back if it was no better.
+ */
+static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
+    static const double worth_trying = 50; /* times the excess at x: what a few steps gain */
+    double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
+    if (*excess <= small_excess(u)) return DPMF_OK;
+    TRY(value(u, filter_from_interval, other, &there));
+    if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, other, &there));
+    if (there < *excess) {
+        memcpy(x, other, sizeof other);
+        *excess = there;
+        return DPMF_OK;
+    }
+    return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, x, excess);
+}
+
+dpmf_status dpmf_i_tvblt_tune(tuner *u, int thorough, dpmf_i_tvblt_filter *f, double *excess) {
+    double x[UNKNOWNS_MAX], states = u->nodes * u->problem.order;
+    u->evaluations = 0;
+    u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));
+    TRY(find_start(u, x, excess));
+    if (thorough && 2 * u->nodes - 1 > INTERVAL_UNKNOWNS) TRY(tune_interval(u, x, excess));
+    filter_from_interval(u, x, f);
+    if (!thorough) return DPMF_OK;
+    for (int j = 0; j < u->nodes; j++) {
+        x[j] = log(f->shift[j]);
+        if (j > 0) x[u->nodes + j - 1] = log(f->weight[j] / f->weight[0]);
+    }
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, x, excess));
+    filter_from_free(u, x, f);
+    return DPMF_OK;
+}

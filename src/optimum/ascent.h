@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dual of the optimum, climbed with a certificate at every step: what optimum.c runs at each size. */
+#ifndef DPMF_OPTIMUM_ASCENT_H
+#define DPMF_OPTIMUM_ASCENT_H
+
+#include "base/status.h"
+#include "base/threads.h"
+#include "optimum/phi.h"
+
+typedef struct dpmf_i_ascent {
+    int64_t n, unknowns; /* n, or 2n for max loss with p apart from v */
+    int max_loss, mirrored;
+    const double *weights; /* RMS: NULL or p */
+    const dpmf_run *run;   /* NULL: nobody to report to */
+    dpmf_i_phi *phi;
+    double *y;               /* the point: square roots of v and, if apart, of p; any scale */
+    double *v, *p;           /* of the last evaluation: v sums to 1, for max loss p too */
+    double *columns, *rows;  /* phi there */
+    double *best_v, *best_p; /* the point of least `upper`; for RMS scaled to the fixed point */
+    double *next, *gradient, *next_gradient, *direction;
+    double error;        /* of the last evaluation */
+    double here;         /* its gap, upper/lower - 1 */
+    double spread;       /* the same if phi had no error */
+    double lower, upper; /* the best so far */
+    int evaluations;
+} dpmf_i_ascent;
+
+/* y is 1 to begin with. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_ascent_create(const dpmf_workload *workload, int max_loss, const double *weights,
+                                                 dpmf_i_pool *pool, dpmf_i_ascent *out);
+void dpmf_i_ascent_free(dpmf_i_ascent *ascent);
+
+/* Climbs from y until upper/lower - 1 <= tolerance or nothing more is gained. `near`: y is near the top already. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_ascent_run(dpmf_i_ascent *ascent, double tolerance, int near);
+
+/* upper/lower - 1. */
+double dpmf_i_ascent_gap(const dpmf_i_ascent *ascent);
+
+#endif

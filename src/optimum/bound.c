@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lower bounds: losses that no mechanism can beat for this workload and participation, whatever C and its decoder are.
+ * In the following B C = A, X = C'C, and sens is the sensitivity under the participation (zero-out adjacency).
+ *
+ * Nuclear norm. Let a pattern of steps be drawn at random so that step t belongs to it with probability q_t. A unit
+ * that contributes +1 or -1 with independent signs moves C g by sum_{t in pattern} X_tt on average (squared), and no
+ * unit by more than sens^2: sens^2 >= sum_t q_t X_tt = |C diag(sqrt q)|_F^2. Hence (for q = 1/n: Li and Miklau 2013)
+ *
+ *     |A diag(sqrt q)|_* <= |B|_F |C diag(sqrt q)|_F <= |B|_F sens.
+ *
+ * With all q_t = 1/b: RMS loss = sens |B|_F / sqrt n >= |A|_* / sqrt(b n), and max loss >= RMS loss. Such a draw exists
+ *
+ *     single        b = n: one step, all alike
+ *     cyclic k,b    one of the b patterns, all alike; they part the steps
+ *     shuffled k,b  the same, since each of these is part of a shuffled pattern, and contributing 0 is allowed
+ *     min-sep k,b   the patterns j, j+b', j+2b', ... with b' = max(b, ceil(n/k)): at least b apart, at most k of them
+ *     full          b = 1: the one pattern
+ *
+ * For prefix sums under single participation this is N = (1/2n) sum_t csc((2t-1) pi/(2(2n+1))), above ln(2n+1)/pi
+ * (Pillutla et al. 2025, Theorem 2.4) and above what Mathias 1993 and Henzinger, Upadhyay and Upadhyay 2023 give.
+ *
+ * One unit's contribution. If it may contribute u, then sens >= |C u|, so sens |B|_F >= |B C u| = |A u|, and in each
+ * step sens |B[t,:]| >= |(A u)_t|. Here u is 1 on the steps 0, b, 2b, ..., k of them at most. This is the stronger one
+ * when k is large: under full participation max loss >= n for prefix sums, which independent noise attains. Under
+ * single participation it is one column of A, and not worth its print.
+ *
+ * The optimum. Under single participation every q in the simplex is such a draw, and the best one is the dual of the
+ * optimal mechanism (optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
+ * on the rows too, for the max loss. Where the workload has no cheap optimum the nuclear norm stands in.
+ *
+ * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
+ */
+#include "optimum/bound.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "optimum/optimum.h"
+#include "workload/participation.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const int64_t AUTO_STEPS_MAX = 2000000; /* what include/dpmf.h promises */
+
+enum { NUCLEAR, NUCLEAR_AND_CONTRIBUTION, CONTRIBUTION, OPTIMUM, OPTIMUM_RMS, SCOPES };
+static const char *const SCOPE[SCOPES] = {[NUCLEAR] = "any mechanism: nuclear norm",
+                                          [NUCLEAR_AND_CONTRIBUTION] =
+                                              "any mechanism: nuclear norm (RMS), one unit's contribution (max)",
+                                          [CONTRIBUTION] = "any mechanism: one unit's contribution",
+                                          [OPTIMUM] = "any mechanism: dual of the optimum",
+                                          [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss"};
+
+const char *dpmf_i_lower_bound_scope(const char *text) {
+    for (int i = 0; i < SCOPES; i++)
+        if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
+    return NULL;
+}
+
+dpmf_status dpmf_i_check_weights(int64_t n, const double *weights) {
+    double largest = 0;
+    for (int64_t t = 0; t < n; t++) {
+        if (!(weights[t] >= 0 && isfinite(weights[t])))
+            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
+                               (long long)t, weights[t]);
+        largest = fmax(largest, weights[t]);
+    }
+    if (largest == 0) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
+    return DPMF_OK;
+}
+
+/* ---- the patterns ---- */
+
+typedef struct patterns {
+    int64_t apart;             /* b of the draw: every step has probability 1/b */
+    int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
+} patterns;
+
+static patterns patterns_of(const dpmf_participation *p, int64_t n) {
+    if (p == NULL || p->count == 1) return (patterns){n, 1, n};
+    patterns found = {p->separation, p->count, p->separation};
+    int64_t even = (n - 1) / p->count + 1; /* ceil(n/k) */
+    if (p->kind == DPMF_PARTICIPATION_MIN_SEPARATION && even > found.apart) found.apart = even;
+    return found;
+}
+
+/* ---- one unit's contribution ---- */
+
+/* Roundings of (A u)_t, at most 8 n for the recursions, whose terms do not cancel, and for a row of a matrix. */
+static double rounding(const dpmf_workload *a, const double *u, const double *y, int64_t t) {
+    double size = y[t];
+    if (a->form == DPMF_I_WORKLOAD_DENSE) {
+        size = 0;
+        for (int64_t j = 0; j <= t; j++)
+            size += fabs(a->matrix[t * a->steps + j]) * u[j];
+    }
+    return 8 * (double)a->steps * 0x1p-53 * size;
+}
+
+static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
+                                dpmf_lower_bound *out) {
+    int64_t n = a->steps;
+    double *u = NULL, *y = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(n, "a contribution", &u));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "an answer", &y));
+    for (int64_t i = 0; i < p->count; i++)
+        u[i * p->separation] = 1;
+    TRY_DONE(dpmf_workload_apply(a, u, y));
+    double largest = 0;
+    for (int64_t t = 0; t < n; t++) {
+        double sure = fmax(0, fabs(y[t]) - rounding(a, u, y, t));
+        u[t] = weights == NULL ? sure : sqrt(weights[t]) * sure;
+        largest = fmax(largest, u[t]);
+    }
+    out->max_loss = largest;
+    out->rms_loss = dpmf_i_norm(n, u) / sqrt((double)n);
+done:
+    dpmf_i_free(u);
+    dpmf_i_free(y);
+    return status;
+}
+
+/* ---- together ---- */
+
+/*
+ * Down to 40 bits: covers the last few roundings, and hides the last digits, in which libraries of elementary functions
+ * and of linear algebra differ between machines.
+ */
+static double round_down(double x) {
+    int exponent = 0;
+    double part = frexp(x, &exponent);
+    return ldexp(floor(part * 0x1p40 - 0.25), exponent - 40);
+}
+
+/* The dual value of one loss, 0 where the optimum is not known; within 1e-6 of the optimum, or 5e-6 for long runs. */
+static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, double *out) {
+    dpmf_i_optimum found = {0};
+    double tolerance = a->steps <= 131072 ? 1e-6 : 5e-6;
+    dpmf_status status = dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
+    if (status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL) return DPMF_OK; /* none from here */
+    if (status == DPMF_OK) *out = found.lower;
+    dpmf_i_optimum_free(&found);
+    return status;
+}
+
+/* A matrix takes minutes beyond this: the nuclear norm is one decomposition instead of dozens. */
+static const int64_t MATRIX_STEPS_MAX = 512;
+
+static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1, rms = 0, max = 0;
+    if (a->form == DPMF_I_WORKLOAD_OPERATOR || (a->form == DPMF_I_WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX))
+        return DPMF_OK;
+    TRY(optimum_bound(a, 0, o, &rms));
+    if (rms == 0) return DPMF_OK;
+    TRY(optimum_bound(a, 1, o, &max));
+    int both = max >= rms; /* the max loss is at least the RMS loss: their bounds are too */
+    *out = (dpmf_lower_bound){times * round_down(rms), times * round_down(both ? max : rms),
+                              SCOPE[both ? OPTIMUM : OPTIMUM_RMS]};
+    return DPMF_OK;
+}
+
+static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
+                             const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    patterns p = patterns_of(participation, a->steps);
+    if (p.count == 1) {
+        TRY(single_bound(a, o, out));
+        if (out->scope != NULL) return DPMF_OK;
+    }
+    double nuclear = 0;
+    dpmf_lower_bound one = {0}, found = {0};
+    TRY(dpmf_i_nuclear_norm(a, o->weights, &o->run, &nuclear));
+    if (p.count > 1 && a->form != DPMF_I_WORKLOAD_OPERATOR) TRY(contribution(a, &p, o->weights, &one));
+    nuclear /= sqrt((double)p.apart * (double)a->steps);
+    found.rms_loss = fmax(nuclear, one.rms_loss);
+    found.max_loss = fmax(nuclear, one.max_loss);
+    if (!isfinite(found.max_loss) || !(found.rms_loss > 0)) { /* beyond the range of a double, or none known */
+        *out = (dpmf_lower_bound){0};
+        return DPMF_OK;
+    }
+    double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    out->rms_loss = times * round_down(found.rms_loss);
+    out->max_loss = times * round_down(found.max_loss);
+    out->scope = SCOPE[nuclear < one.rms_loss   ? CONTRIBUTION
+                       : nuclear < one.max_loss ? NUCLEAR_AND_CONTRIBUTION
+                                                : NUCLEAR];
+    return DPMF_OK;
+}
+
+static dpmf_status check_options(const dpmf_workload *a, const dpmf_participation *participation,
+                                 const dpmf_evaluate_options *o) {
+    if (participation != NULL && participation->steps != a->steps)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the participation has %lld steps, the workload %lld: they must agree",
+                           (long long)participation->steps, (long long)a->steps);
+    if ((int)o->adjacency < 0 || o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+    if ((int)o->lower_bound < 0 || o->lower_bound > DPMF_LOWER_BOUND_FORCE)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "lower bound mode %d, accepted 0 to 2", (int)o->lower_bound);
+    return o->weights == NULL ? DPMF_OK : dpmf_i_check_weights(a->steps, o->weights);
+}
+
+dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
+                                     const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
+    dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    dpmf_lower_bound found = {0};
+    if (workload == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
+    TRY(check_options(workload, participation, &o));
+    int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
+                 (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
+    if (wanted) TRY(strongest(workload, participation, &o, &found));
+    if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "no proven lower bound is known for workload %s of %lld steps under participation %s",
+                           workload->text, (long long)workload->steps,
+                           participation == NULL ? "single" : participation->text);
+    *out = found;
+    return DPMF_OK;
+}

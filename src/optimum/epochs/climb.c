@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dual of optimum_epochs.c climbed by limited-memory BFGS. V must stay positive definite with a constant diagonal
+ * in each class, without constraints on the unknowns:
+ *
+ *     V_i = e^theta_i R R',   row r of R = (m_r0, ..., m_r,r-1, 1, 0, ...) over its norm,
+ *
+ * so that V_i has e^theta_i on its whole diagonal. For the max loss p_t = y_t^2. What is climbed is
+ * trace^2 / (sum_i e^theta_i  sum_t p_t), which does not feel a scaling of V or p; its inverse is minimised. With
+ * N = tr V X, dN/dV = X/2:
+ *
+ *     d ln N / d theta_i = <V_i, X_i> / 2N,
+ *     d ln N / d m = strictly lower part of (G - diag(row sums of G o R) R) / row norms,   G = e^theta_i X_i R / N,
+ *     d ln N / d ln p_t = rows_t / 2N.
+ *
+ * With momentum and many epochs the optimum lies at the edge, V nearly singular, and for the max loss many steps have
+ * no weight, but one that loses it too early has an error that nothing bounds. So a barrier mu (ln det V + sum ln p_t)
+ * joins. At its top Y = X + mu N V^-1, which is no worse than X for any error, satisfies all constraints but for a
+ * common factor, and the bounds that follow are 1 + mu n apart for V, and as much for p.
+ */
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "base/minimize.h"
+#include "optimum/epochs/epochs.h"
+#include "workload/workload.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+void dpmf_i_epochs_climb_free(dpmf_i_epochs_climb *c) {
+    dpmf_i_free(c->y);
+    dpmf_i_free(c->best);
+    dpmf_i_free(c->point.lower);
+    dpmf_i_free(c->point.p);
+    dpmf_i_free(c->point.blocks);
+    dpmf_i_free(c->point.added);
+    dpmf_i_free(c->point.rows);
+    *c = (dpmf_i_epochs_climb){0};
+}
+
+/*
+ * A unit that contributes 1 at each of its steps moves C g by at most the sensitivity, 1, and A g by A g itself: its
+ * squared norm, or for the max loss its largest square, is a lower bound. With momentum the max loss often attains it,
+ * and the dual, whose maximum is then at the edge of its domain, comes near only.
+ */
+static dpmf_status contribution_bound(const dpmf_i_epochs *e, double *bound) {
+    double *sums = NULL, largest = 0;
+    TRY(dpmf_i_alloc_doubles(e->n, "one unit's contribution", &sums));
+    dpmf_status status = DPMF_OK;
+    for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i++) {
+        double total = 0;
+        memset(sums, 0, (size_t)e->n * sizeof *sums);
+        for (int64_t t = i; t < e->n; t += e->b)
+            sums[t] = 1;
+        status = dpmf_workload_apply(e->workload, sums, sums);
+        for (int64_t t = i; t < e->n; t++) {
+            double square = sums[t] * sums[t] * (e->weights == NULL ? 1 : e->weights[t]);
+            total = e->max_loss ? fmax(total, square) : total + square;
+        }
+        largest = fmax(largest, total);
+    }
+    dpmf_i_free(sums);
+    *bound = largest * (1 - 16 * (double)e->n * DBL_EPSILON);
+    return status;
+}
+
+dpmf_status dpmf_i_epochs_climb_create(dpmf_i_epochs *e, double tolerance, const dpmf_run *run,
+                                       dpmf_i_epochs_climb *out) {
+    dpmf_i_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
+    dpmf_status status = DPMF_OK;
+    c.correlations = e->k * (e->k - 1) / 2;
+    c.first_weight = e->b * (1 + c.correlations);
+    c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
+    TRY_DONE(dpmf_i_alloc_doubles(c.unknowns, "the dual variables", &c.y));
+    TRY_DONE(dpmf_i_alloc_doubles(c.unknowns, "the dual variables", &c.best));
+    TRY_DONE(contribution_bound(e, &c.lower));
+    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
+    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
+    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the blocks added to X", &c.point.added));
+    if (e->max_loss) {
+        TRY_DONE(dpmf_i_alloc_doubles(e->n, "the weights of the rows", &c.point.p));
+        TRY_DONE(dpmf_i_alloc_doubles(e->n, "the rows", &c.point.rows));
+    }
+    for (int64_t t = c.first_weight; t < c.unknowns; t++)
+        c.y[t] = 1;
+    *out = c;
+    c = (dpmf_i_epochs_climb){0};
+done:
+    dpmf_i_epochs_climb_free(&c);
+    return status;
+}
+
+/* ---- the parametrization ---- */
+
+static const double *correlations_of(const dpmf_i_epochs_climb *c, const double *y, int64_t i) {
+    return y + c->epochs->b + i * c->correlations;
+}
+
+/* Is step (i, e) past the last one? */
+static int past(const dpmf_i_epochs *e, int64_t i, int64_t member) {
+    return i + member * e->b >= e->n;
+}
+
+static double row_norm(int64_t r, const double *m) {
+    double squares = 1;
+    for (int64_t c = 0; c < r; c++)
+        squares += m[c] * m[c];
+    return sqrt(squares);
+}
+
+static void unpack(const dpmf_i_epochs_climb *c, const double *y, dpmf_i_epochs_point *point) {
+    const dpmf_i_epochs *e = c->epochs;
+    int64_t k = e->k;
+    memset(point->lower, 0, (size_t)(e->b * k * k) * sizeof *point->lower);
+    for (int64_t i = 0; i < e->b; i++) {
+        const double *m = correlations_of(c, y, i);
+        double root = exp(0.5 * y[i]);
+        for (int64_t r = 0; r < k; m += r, r++) {
+            double *row = point->lower + (i * k + r) * k, scale = root / row_norm(r, m);
+            row[r] = past(e, i, r) ? 1 : scale;
+            for (int64_t q = 0; q < r && !past(e, i, r); q++)
+                row[q] = scale * m[q];
+        }
+    }
+    for (int64_t t = 0; e->max_loss && t < e->n; t++) {
+        double root = y[c->first_weight + t];
+        point->p[t] = root * root;
+    }
+}
+
+static double sum_of_diagonals(const dpmf_i_epochs_climb *c, const double *y) {
+    double sum = 0;
+    for (int64_t i = 0; i < c->epochs->b; i++)
+        sum += exp(y[i]);
+    return sum;
+}
+
+static double sum_of_weights(const dpmf_i_epochs_climb *c) {
+    return c->epochs->max_loss ? dpmf_i_sum(c->epochs->n, c->point.p) : 1;
+}
+
+/* Both barriers, with V and p over their means: what a scaling of them does not change. */
+static double barrier_of(const dpmf_i_epochs_climb *c, const double *y, double total, double weights) {
+    const dpmf_i_epochs *e = c->epochs;
+    double sum = -(double)e->n * log(total / (double)e->b);
+    if (c->barrier == 0) return 0;
+    for (int64_t i = 0; i < e->b; i++) {
+        const double *m = correlations_of(c, y, i);
+        for (int64_t r = 0; r < e->k && !past(e, i, r); m += r, r++)
+            sum += y[i] - 2 * log(row_norm(r, m));
+    }
+    for (int64_t t = 0; e->max_loss && t < e->n; t++)
+        sum += log(c->point.p[t] * (double)e->n / weights);
+    return c->barrier * sum;
+}
+
+/* The gradient of ln of the value for class i; `product` is k numbers of room. */
+static void class_gradient(const dpmf_i_epochs_climb *c, const double *y, double total, int64_t i, double *product,
+                           double *gradient) {
+    const dpmf_i_epochs *e = c->epochs;
+    int64_t k = e->k;
+    const double *m = correlations_of(c, y, i), *l = c->point.lower + i * k * k, *x = c->point.blocks + i * k * k;
+    double *to = gradient + e->b + i * c->correlations, inner = 0, nu = exp(y[i]), count = 0;
+    for (int64_t r = 0; r < k; m += r, to += r, r++) {
+        memset(to, 0, (size_t)r * sizeof *to);
+        if (past(e, i, r)) continue;
+        /* row r of X L; then 2 d ln N / dL = 2 X L / 2N, along the row and across its norm */
+        memset(product, 0, (size_t)k * sizeof *product);
+        for (int64_t q = 0; q < k && !past(e, i, q); q++)
+            for (int64_t f = 0; f <= q; f++)
+                product[f] += x[r * k + q] * l[q * k + f];
+        double along = 0;
+        for (int64_t f = 0; f <= r; f++)
+            along += product[f] * l[r * k + f];
+        inner += along;
+        double scale = sqrt(nu) / row_norm(r, m);
+        for (int64_t f = 0; f < r; f++)
+            to[f] = 2 * scale * (product[f] - along / nu * l[r * k + f]) / c->point.trace -
+                    2 * c->barrier * scale * l[r * k + f] / nu;
+        count++;
+    }
+    gradient[i] = inner / c->point.trace + c->barrier * count - (1 + c->barrier * (double)e->n) * nu / total;
+}
+
+/*
+ * Bounds for nothing: from below the dual, from above Y = X + mu N V^-1, whose squared sensitivity is at most the
+ * largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and keeps
+ * that sum, so that a mechanism with zeros there is no worse.
+ */
+static void note_bounds(dpmf_i_epochs_climb *c, const double *y, double total, double weights) {
+    const dpmf_i_epochs *e = c->epochs;
+    const dpmf_i_epochs_point *p = &c->point;
+    double largest = 0, loss = e->max_loss ? 0 : p->trace, error = p->error;
+    for (int64_t i = 0; i < e->b; i++) {
+        double sum = 0;
+        for (int64_t r = 0; r < e->k && !past(e, i, r); r++)
+            for (int64_t q = 0; q < e->k && !past(e, i, q); q++)
+                sum += fabs(p->blocks[(i * e->k + r) * e->k + q] + p->added[(i * e->k + r) * e->k + q]);
+        largest = fmax(largest, sum);
+    }
+    for (int64_t t = 0; e->max_loss && t < e->n; t++)
+        loss = fmax(loss, p->rows[t] / p->p[t]);
+    double trust = fmax(0, 1 - error), lower = (p->trace / total) * (p->trace / weights) * trust * trust;
+    double upper = loss * largest * (1 + error) * (1 + error) * (1 + (double)e->k * error);
+    c->lower = fmax(c->lower, lower);
+    if (upper < c->upper) {
+        c->upper = upper;
+        c->best_barrier = c->barrier;
+        memcpy(c->best, y, (size_t)c->unknowns * sizeof *y);
+    }
+    if (upper <= c->enough * c->lower) c->stopped = 1;
+}
+
+/* mu N V_i^-1 for each class, from the inverse of its factor by rows. */
+static dpmf_status fill_added(dpmf_i_epochs_climb *c) {
+    const dpmf_i_epochs *e = c->epochs;
+    int64_t k = e->k;
+    double *inverse = NULL;
+    TRY(dpmf_i_alloc_doubles(k * k, "an inverse block", &inverse));
+    memset(c->point.added, 0, (size_t)(e->b * k * k) * sizeof *inverse);
+    for (int64_t i = 0; i < e->b && c->barrier > 0; i++) {
+        double *to = c->point.added + i * k * k;
+        dpmf_i_epochs_invert_block(k, c->point.lower + i * k * k, inverse);
+        for (int64_t j = 0; j < k && !past(e, i, j); j++)
+            for (int64_t r = 0; r <= j; r++)
+                for (int64_t q = 0; q <= j; q++)
+                    to[r * k + q] += c->barrier * c->point.trace * inverse[j * k + r] * inverse[j * k + q];
+    }
+    dpmf_i_free(inverse);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_epochs_climb_value(void *context, const double *y, double *f, double *gradient) {
+    dpmf_i_epochs_climb *c = context;
+    const dpmf_i_epochs *e = c->epochs;
+    double *product = NULL;
+    int outside = 0;
+    c->evaluations++;
+    unpack(c, y, &c->point);
+    for (int64_t t = 0; e->max_loss && t < e->n; t++)
+        if (!(c->point.p[t] > 1e-100)) outside = 1; /* the barrier itself */
+    if (outside) {
+        *f = INFINITY;
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    if (outside) {
+        *f = INFINITY;
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_alloc_doubles(e->k, "a row", &product));
+    double total = sum_of_diagonals(c, y), weights = sum_of_weights(c);
+    *f = c->scale * (total / c->point.trace) * (weights / c->point.trace) * exp(-barrier_of(c, y, total, weights));
+    for (int64_t i = 0; i < e->b; i++)
+        class_gradient(c, y, total, i, product, gradient);
+    for (int64_t t = 0; e->max_loss && t < e->n; t++)
+        gradient[c->first_weight + t] = 2 * y[c->first_weight + t] *
+                                        ((c->point.rows[t] / c->point.trace + c->barrier) / c->point.p[t] -
+                                         (1 + c->barrier * (double)e->n) / weights);
+    for (int64_t i = 0; i < c->unknowns; i++)
+        gradient[i] *= -*f;
+    dpmf_i_free(product);
+    TRY(fill_added(c));
+    note_bounds(c, y, total, weights);
+    if (!c->stopped) return DPMF_OK;
+    memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this is the point; the climb ends here */
+    return dpmf_i_fail(DPMF_ERROR_CANCELLED, "near enough");
+}
+
+dpmf_status dpmf_i_epochs_climb_run(dpmf_i_epochs_climb *c, double decrease, int iterations) {
+    dpmf_i_objective objective = {c->unknowns, c, dpmf_i_epochs_climb_value};
+    dpmf_i_minimize_options options = {.gradient = 1e-12,
+                                       .decrease = decrease,
+                                       .past = 5,
+                                       .iterations = iterations,
+                                       .pairs = 20,
+                                       .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
+                                       .run = c->run};
+    dpmf_i_minimum found = {0};
+    double f = INFINITY, *gradient = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    c->scale = 1;
+    c->evaluations = c->stopped = 0;
+    TRY_DONE(dpmf_i_epochs_climb_value(c, c->y, &f, gradient));
+    if (isfinite(f)) c->scale = 1 / f;
+    TRY_DONE(dpmf_i_minimize(&objective, &options, c->y, &found));
+    c->iterations += found.iterations;
+    c->converged = found.converged;
+    TRY_DONE(dpmf_i_epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
+    assert(isfinite(f));
+done:
+    if (c->stopped && status == DPMF_ERROR_CANCELLED) {
+        c->iterations += c->evaluations; /* near enough: a step mostly takes one */
+        c->converged = 1;
+        status = DPMF_OK;
+    }
+    dpmf_i_free(gradient);
+    return status;
+}
+
+dpmf_status dpmf_i_epochs_climb_revisit(dpmf_i_epochs_climb *c) {
+    int outside = 0;
+    unpack(c, c->best, &c->point);
+    TRY(dpmf_i_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    assert(!outside);
+    double barrier = c->barrier;
+    c->barrier = c->best_barrier;
+    dpmf_status status = fill_added(c);
+    c->barrier = barrier;
+    return status;
+}
+
+dpmf_status dpmf_i_epochs_climb_confirm(dpmf_i_epochs_climb *c) {
+    double trace = 0, error = 0, total = sum_of_diagonals(c, c->y), weights = sum_of_weights(c);
+    TRY(dpmf_i_epochs_nuclear(c->epochs, &c->point, &trace, &error));
+    c->lower = fmax(c->lower, (trace / total) * (trace / weights) * (1 - error) * (1 - error));
+    return DPMF_OK;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dual of optimum_epochs.c by singular values: P^1/2 A L = U Sigma Z', L the triangular factor of V, gives
+ *
+ *     tr V X = tr Sigma,    X = Y'Y with Y = Sigma^1/2 Z' L^-1,    P^1/2 A X^-1 A' P^1/2 = U Sigma U'.
+ *
+ * For workloads whose inverse is not banded and for very short epochs. L couples the steps of one class alone, so that
+ * everything but the decomposition itself costs O(n^2 k).
+ */
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/svd.h"
+#include "optimum/epochs/epochs.h"
+#include "workload/workload.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+dpmf_status dpmf_i_epochs_dense_create(dpmf_i_epochs *e) {
+    int64_t n = e->n;
+    TRY(dpmf_i_alloc_square(n, "the workload", &e->matrix));
+    TRY(dpmf_i_alloc_square(n, "the weighted workload", &e->work));
+    TRY(dpmf_i_alloc_square(n, "its singular vectors", &e->left));
+    TRY(dpmf_i_alloc_doubles(n, "its singular values", &e->values));
+    double *unit = e->values; /* A by its columns, kept as rows */
+    for (int64_t t = 0; t < n; t++) {
+        unit[t] = 1;
+        TRY(dpmf_workload_apply(e->workload, unit, e->matrix + t * n));
+        unit[t] = 0;
+    }
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t u = 0; u < t; u++) {
+            double kept = e->matrix[t * n + u];
+            e->matrix[t * n + u] = e->matrix[u * n + t];
+            e->matrix[u * n + t] = kept;
+        }
+    return DPMF_OK;
+}
+
+/* Members of class i within the steps. */
+static int64_t members(const dpmf_i_epochs *e, int64_t i) {
+    return (e->n - i + e->b - 1) / e->b;
+}
+
+/* row = row of A times L, scaled. */
+static void times_lower(const dpmf_i_epochs *e, const double *lower, double scale, const double *from, double *to) {
+    int64_t k = e->k, b = e->b;
+    for (int64_t i = 0; i < b && i < e->n; i++) {
+        const double *l = lower + i * k * k;
+        int64_t m = members(e, i);
+        for (int64_t c = 0; c < m; c++) {
+            double sum = 0;
+            for (int64_t r = c; r < m; r++)
+                sum += from[i + r * b] * l[r * k + c];
+            to[i + c * b] = scale * sum;
+        }
+    }
+}
+
+/* row = row times L^-1, scaled. */
+static void over_lower(const dpmf_i_epochs *e, const double *lower, double scale, double *row) {
+    int64_t k = e->k, b = e->b;
+    for (int64_t i = 0; i < b && i < e->n; i++) {
+        const double *l = lower + i * k * k;
+        for (int64_t c = members(e, i) - 1; c >= 0; c--) {
+            double sum = scale * row[i + c * b];
+            for (int64_t r = c + 1; r < members(e, i); r++)
+                sum -= row[i + r * b] * l[r * k + c];
+            row[i + c * b] = sum / l[c * k + c];
+        }
+    }
+}
+
+static void add_blocks(const dpmf_i_epochs *e, const double *row, double *blocks) {
+    int64_t k = e->k, b = e->b;
+    for (int64_t i = 0; i < b && i < e->n; i++)
+        for (int64_t r = 0; r < members(e, i); r++)
+            for (int64_t c = 0; c < members(e, i); c++)
+                blocks[(i * k + r) * k + c] += row[i + r * b] * row[i + c * b];
+}
+
+dpmf_status dpmf_i_epochs_dense_eval(dpmf_i_epochs *e, dpmf_i_epochs_point *point) {
+    int64_t n = e->n;
+    const double *p = e->max_loss ? point->p : e->weights;
+    for (int64_t t = 0; t < n; t++)
+        times_lower(e, point->lower, p == NULL ? 1 : sqrt(p[t]), e->matrix + t * n, e->work + t * n);
+    TRY(dpmf_i_svd(n, e->work, e->values, e->left));
+    point->trace = dpmf_i_sum(n, e->values);
+    /* backward stable: |sum of errors| <= sqrt(n) |change|_F, and |W|_F <= the trace */
+    point->error = 32 * (double)n * DBL_EPSILON;
+    memset(point->blocks, 0, (size_t)(e->b * e->k * e->k) * sizeof *point->blocks);
+    for (int64_t j = 0; j < n; j++) {
+        over_lower(e, point->lower, sqrt(e->values[j]), e->work + j * n);
+        add_blocks(e, e->work + j * n, point->blocks);
+    }
+    for (int64_t t = 0; e->max_loss && t < n; t++) {
+        point->rows[t] = 0;
+        for (int64_t j = 0; j < n; j++)
+            point->rows[t] += e->values[j] * e->left[t * n + j] * e->left[t * n + j];
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_epochs_fill_dense(dpmf_i_epochs *e, double *x) {
+    int64_t n = e->n;
+    memset(x, 0, (size_t)(n * n) * sizeof *x);
+    for (int64_t j = 0; j < n; j++) {
+        const double *row = e->work + j * n;
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t u = 0; u < n; u++)
+                x[t * n + u] += row[t] * row[u];
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_epochs_nuclear(const dpmf_i_epochs *e, const dpmf_i_epochs_point *point, double *trace,
+                                  double *error) {
+    int64_t n = e->n, k = e->k, b = e->b;
+    const double *p = e->max_loss ? point->p : e->weights;
+    double *w = NULL, *values = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_square(n, "the weighted workload", &w));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "its singular values", &values));
+    for (int64_t u = 0; u < n; u++) { /* column u of L, then of A L, as row u */
+        double *row = w + u * n;
+        const double *l = point->lower + u % b * k * k;
+        for (int64_t r = u / b; u % b + r * b < n; r++)
+            row[u % b + r * b] = l[r * k + u / b];
+        TRY_DONE(dpmf_workload_apply(e->workload, row, row));
+        for (int64_t t = 0; p != NULL && t < n; t++)
+            row[t] *= sqrt(p[t]);
+    }
+    TRY_DONE(dpmf_i_singular_values(n, n, w, values));
+    *trace = dpmf_i_sum(n, values);
+    *error = 32 * (double)n * DBL_EPSILON; /* as in dpmf_i_epochs_dense_eval */
+done:
+    dpmf_i_free(w);
+    dpmf_i_free(values);
+    return status;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cyclic participation, other constraints on X = C'C (Choquette-Choo et al. 2023, Appendix I.3): small problems, to see
+ * what zeros between the steps of one unit cost.
+ *
+ *     non-negative   X >= 0 everywhere, and the sum of X over the steps of each unit at most 1
+ *     corners        u'Xu <= 1 for every choice of signs u on the steps of each unit: what one coordinate can do
+ *
+ * Minimise tr(A'PA X^-1) under these. With multipliers nu_i of the classes and Z >= 0 of the entries, or mu_u >= 0 of
+ * the corners, weak duality gives for every positive definite
+ *
+ *     V = sum_i nu_i 1_i 1_i' - Z     or     V = sum_u mu_u u u'
+ *
+ * the lower bound |P^1/2 A L|_*^2 / sum nu (or sum mu), V = L L'. It is climbed by limited-memory BFGS with squares for
+ * what must not be negative; a V that is not positive definite lies outside. Then X = V^-1 # A'PA, repaired (negative
+ * entries to 0, classes scaled to fit), is a mechanism and its loss an upper bound. Dense: n^3 a step.
+ */
+#include "optimum/epochs/forms.h"
+
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/minimize.h"
+#include "base/svd.h"
+#include "optimum/epochs/epochs.h"
+#include "workload/workload.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct forms {
+    const dpmf_i_forms_task *task;
+    int64_t n, k, b, unknowns, first_weight;
+    double *a, *v, *lower, *w, *left, *x, *values, *p, *rows; /* A; V; L; SVD; X; singular values; max loss */
+    double *y;
+    double trace, total, scale, value; /* value: the lower bound at the last point */
+    double barrier;                    /* max loss: keeps weights from 0, as in optimum_epochs_climb.c */
+} forms;
+
+/* Members of class i. */
+static int64_t members(const forms *f, int64_t i) {
+    return (f->n - i + f->b - 1) / f->b;
+}
+
+static int64_t corners(const forms *f, int64_t i) {
+    return (int64_t)1 << (members(f, i) - 1);
+}
+
+/* Sign of member e in corner u; the first is always +. */
+static double sign_of(int64_t u, int64_t e) {
+    return e > 0 && (u >> (e - 1) & 1) ? -1 : 1;
+}
+
+static void forms_free(forms *f) {
+    double *all[] = {f->a, f->v, f->lower, f->w, f->left, f->x, f->values, f->p, f->rows, f->y};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        dpmf_i_free(all[i]);
+}
+
+static dpmf_status load_workload(forms *f) {
+    int64_t n = f->n;
+    for (int64_t t = 0; t < n; t++) {
+        memset(f->rows, 0, (size_t)n * sizeof *f->rows);
+        f->rows[t] = 1;
+        TRY(dpmf_workload_apply(f->task->workload, f->rows, f->values));
+        for (int64_t u = 0; u < n; u++)
+            f->a[u * n + t] = f->values[u];
+    }
+    return DPMF_OK;
+}
+
+static void start(forms *f) {
+    int64_t n = f->n, at = f->b;
+    for (int64_t i = 0; i < f->unknowns; i++)
+        f->y[i] = 1;
+    if (f->task->constraint == DPMF_CONSTRAINT_CORNERS) return;
+    for (int64_t i = 0; i < f->b; i++)
+        f->y[i] = 0;
+    for (int64_t t = 0; t < n; t++) /* V nearly the identity */
+        for (int64_t u = t + 1; u < n; u++, at++)
+            f->y[at] = (u - t) % f->b == 0 ? 1 : sqrt(0.1 / (double)n);
+}
+
+static dpmf_status forms_create(const dpmf_i_forms_task *task, forms *f) {
+    int64_t n = task->workload->steps;
+    *f = (forms){.task = task, .n = n, .k = task->k, .b = task->b, .scale = 1};
+    f->barrier = task->max_loss ? 0.3 * task->tolerance / (double)n : 0;
+    if (task->constraint == DPMF_CONSTRAINT_CORNERS)
+        for (int64_t i = 0; i < f->b; i++)
+            f->first_weight += corners(f, i);
+    else
+        f->first_weight = f->b + n * (n - 1) / 2;
+    f->unknowns = f->first_weight + (task->max_loss ? n : 0);
+    double **squares[] = {&f->a, &f->v, &f->lower, &f->w, &f->left, &f->x};
+    for (size_t i = 0; i < sizeof squares / sizeof squares[0]; i++)
+        TRY(dpmf_i_alloc_square(n, "a matrix", squares[i]));
+    TRY(dpmf_i_alloc_doubles(n, "singular values", &f->values));
+    TRY(dpmf_i_alloc_doubles(n, "weights of the rows", &f->p));
+    TRY(dpmf_i_alloc_doubles(n, "rows", &f->rows));
+    TRY(dpmf_i_alloc_doubles(f->unknowns, "the dual variables", &f->y));
+    start(f);
+    return load_workload(f);
+}
+
+/* ---- V from the unknowns, and back ---- */
+
+static void build(forms *f, const double *y) {
+    int64_t n = f->n, b = f->b;
+    memset(f->v, 0, (size_t)(n * n) * sizeof *f->v);
+    f->total = 0;
+    if (f->task->constraint == DPMF_CONSTRAINT_CORNERS) {
+        for (int64_t i = 0; i < b; i++)
+            for (int64_t u = 0; u < corners(f, i); u++, y++) {
+                f->total += *y * *y;
+                for (int64_t e = 0; e < members(f, i); e++)
+                    for (int64_t g = 0; g < members(f, i); g++)
+                        f->v[(i + e * b) * n + i + g * b] += *y * *y * sign_of(u, e) * sign_of(u, g);
+            }
+        return;
+    }
+    const double *pair = y + b;
+    for (int64_t i = 0; i < b; i++)
+        f->total += exp(y[i]);
+    for (int64_t t = 0; t < n; t++) {
+        f->v[t * n + t] = exp(y[t % b]);
+        for (int64_t u = t + 1; u < n; u++, pair++)
+            f->v[t * n + u] = f->v[u * n + t] =
+                exp(0.5 * (y[t % b] + y[u % b])) * ((u - t) % b == 0 ? 1 - *pair * *pair : -*pair * *pair);
+    }
+}
+
+/* The gradient of ln(trace^2 / total) from X. */
+static void pull_back(const forms *f, const double *y, double *gradient) {
+    int64_t n = f->n, b = f->b;
+    if (f->task->constraint == DPMF_CONSTRAINT_CORNERS) {
+        for (int64_t i = 0; i < b; i++)
+            for (int64_t u = 0; u < corners(f, i); u++, y++, gradient++) {
+                double sum = 0;
+                for (int64_t e = 0; e < members(f, i); e++)
+                    for (int64_t g = 0; g < members(f, i); g++)
+                        sum += f->x[(i + e * b) * n + i + g * b] * sign_of(u, e) * sign_of(u, g);
+                *gradient = 2 * *y * (sum / f->trace - 1 / f->total);
+            }
+        return;
+    }
+    const double *pair = y + b;
+    double *to = gradient + b;
+    for (int64_t i = 0; i < b; i++)
+        gradient[i] = -exp(y[i]) / f->total;
+    for (int64_t t = 0; t < n; t++) {
+        gradient[t % b] += dpmf_i_dot(n, f->x + t * n, f->v + t * n) / f->trace;
+        for (int64_t u = t + 1; u < n; u++, pair++, to++)
+            *to = -4 * *pair * exp(0.5 * (y[t % b] + y[u % b])) * f->x[t * n + u] / f->trace;
+    }
+}
+
+/* ---- the dual ---- */
+
+/* X and the trace for V and p; 0 if V is not positive definite. */
+static dpmf_status evaluate(forms *f, int *inside) {
+    int64_t n = f->n;
+    memcpy(f->lower, f->v, (size_t)(n * n) * sizeof *f->v);
+    dpmf_status status = dpmf_i_cholesky(n, f->lower);
+    *inside = status == DPMF_OK;
+    if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
+    const double *p = f->task->max_loss ? f->p : f->task->weights;
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t u = 0; u < n; u++) {
+            double sum = 0;
+            for (int64_t j = u; j <= t; j++)
+                sum += f->a[t * n + j] * f->lower[j * n + u];
+            f->w[t * n + u] = (p == NULL ? 1 : sqrt(p[t])) * sum;
+        }
+    TRY(dpmf_i_svd(n, f->w, f->values, f->left));
+    f->trace = dpmf_i_sum(n, f->values);
+    memset(f->x, 0, (size_t)(n * n) * sizeof *f->x);
+    for (int64_t j = 0; j < n; j++) { /* Y = Sigma^1/2 Z' L^-1, X = Y'Y */
+        double *row = f->w + j * n;
+        for (int64_t c = n - 1; c >= 0; c--) {
+            row[c] *= sqrt(f->values[j]);
+            for (int64_t r = c + 1; r < n; r++)
+                row[c] -= row[r] * f->lower[r * n + c];
+            row[c] /= f->lower[c * n + c];
+        }
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t u = 0; u < n; u++)
+                f->x[t * n + u] += row[t] * row[u];
+    }
+    for (int64_t t = 0; t < n; t++) {
+        f->rows[t] = 0;
+        for (int64_t j = 0; j < n; j++)
+            f->rows[t] += f->values[j] * f->left[t * n + j] * f->left[t * n + j];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status value(void *context, const double *y, double *out, double *gradient) {
+    forms *f = context;
+    int inside = 0;
+    double weights = 1;
+    const double *root = y + f->first_weight;
+    double logarithms = 0;
+    *out = INFINITY;
+    build(f, y);
+    for (int64_t t = 0; f->task->max_loss && t < f->n; t++) {
+        f->p[t] = root[t] * root[t];
+        if (!(f->p[t] > 1e-100)) return DPMF_OK;
+        logarithms += log(f->p[t]);
+    }
+    if (f->task->max_loss) weights = dpmf_i_sum(f->n, f->p);
+    TRY(evaluate(f, &inside));
+    if (!inside) return DPMF_OK;
+    f->value = (f->trace / f->total) * (f->trace / weights);
+    *out = f->scale / f->value * exp(-f->barrier * (logarithms - (double)f->n * log(weights / (double)f->n)));
+    pull_back(f, y, gradient);
+    for (int64_t t = 0; f->task->max_loss && t < f->n; t++)
+        gradient[f->first_weight + t] =
+            2 * root[t] * ((f->rows[t] / f->trace + f->barrier) / f->p[t] - (1 + f->barrier * (double)f->n) / weights);
+    for (int64_t i = 0; i < f->unknowns; i++)
+        gradient[i] *= -*out;
+    return DPMF_OK;
+}
+
+/* ---- the primal ---- */
+
+/* What the constraint bounds by 1 for class i. */
+static double class_size(const forms *f, const double *x, int64_t i) {
+    int64_t count = f->task->constraint == DPMF_CONSTRAINT_CORNERS ? corners(f, i) : 1;
+    double largest = 0;
+    for (int64_t u = 0; u < count; u++) {
+        double sum = 0;
+        for (int64_t e = 0; e < members(f, i); e++)
+            for (int64_t g = 0; g < members(f, i); g++)
+                sum += x[(i + e * f->b) * f->n + i + g * f->b] * sign_of(u, e) * sign_of(u, g);
+        largest = fmax(largest, sum);
+    }
+    return largest;
+}
+
+/* x becomes C, scaled to satisfy the constraint; the squared loss of C, or INFINITY. */
+static dpmf_status repair(forms *f, double *x, double *squared) {
+    int64_t n = f->n;
+    int definite = 0;
+    if (f->task->constraint == DPMF_CONSTRAINT_NON_NEGATIVE)
+        for (int64_t i = 0; i < n * n; i++)
+            x[i] = fmax(x[i], 0);
+    for (int64_t i = 0; i < f->b; i++) {
+        double root = sqrt(class_size(f, x, i) * (1 + 64 * (double)n * DBL_EPSILON));
+        for (int64_t t = i; t < n; t += f->b)
+            f->rows[t] = 1 / root;
+    }
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t u = 0; u < n; u++)
+            x[t * n + u] *= f->rows[t] * f->rows[u];
+    *squared = INFINITY;
+    TRY(dpmf_i_epochs_factor(n, x, &definite));
+    if (!definite) return DPMF_OK;
+    memcpy(f->w, x, (size_t)(n * n) * sizeof *x);
+    return dpmf_i_epochs_loss(f->task->workload, f->task->max_loss, f->task->weights, f->w, squared);
+}
+
+/* The bounds at y; the better mechanism is kept. */
+static dpmf_status certify(forms *f, double *gradient, double *x, dpmf_i_forms_answer *best) {
+    double at = 0, squared = INFINITY;
+    f->scale = 1;
+    TRY(value(f, f->y, &at, gradient));
+    best->lower = fmax(best->lower, f->value * (1 - 64 * (double)f->n * DBL_EPSILON));
+    memcpy(x, f->x, (size_t)(f->n * f->n) * sizeof *x);
+    TRY(repair(f, x, &squared));
+    if (squared < best->upper) {
+        best->upper = squared;
+        memcpy(best->c, x, (size_t)(f->n * f->n) * sizeof *x);
+    }
+    f->scale = 1 / at;
+    return DPMF_OK;
+}
+
+static dpmf_status check_size(const dpmf_i_forms_task *task) {
+    int64_t n = task->workload->steps;
+    int is_corners = task->constraint == DPMF_CONSTRAINT_CORNERS;
+    if (task->workload->form == DPMF_I_WORKLOAD_OPERATOR)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (is_corners && (n > DPMF_I_CORNERS_STEPS_MAX || task->k > DPMF_I_CORNERS_COUNT_MAX))
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "constraint corners: %lld steps and %lld participations, accepted up to %d and %d",
+                           (long long)n, (long long)task->k, DPMF_I_CORNERS_STEPS_MAX, DPMF_I_CORNERS_COUNT_MAX);
+    if (!is_corners && n > DPMF_I_NON_NEGATIVE_STEPS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "constraint non-negative: %lld steps, accepted up to %d",
+                           (long long)n, DPMF_I_NON_NEGATIVE_STEPS_MAX);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_forms_solve(const dpmf_i_forms_task *task, dpmf_i_forms_answer *out) {
+    enum { ROUNDS = 6 };
+    forms f = {0};
+    dpmf_i_forms_answer best = {.upper = INFINITY};
+    double *gradient = NULL, *x = NULL, decrease = task->tolerance;
+    dpmf_status status = DPMF_OK;
+    TRY(check_size(task));
+    TRY_DONE(forms_create(task, &f));
+    TRY_DONE(dpmf_i_alloc_doubles(f.unknowns, "a gradient", &gradient));
+    TRY_DONE(dpmf_i_alloc_square(f.n, "X", &x));
+    TRY_DONE(dpmf_i_alloc_square(f.n, "C", &best.c));
+    TRY_DONE(certify(&f, gradient, x, &best));
+    for (int round = 0; round < ROUNDS && !best.converged; round++, decrease *= 0.1) {
+        dpmf_i_objective objective = {f.unknowns, &f, value};
+        dpmf_i_minimize_options options = {.gradient = 1e-13,
+                                           .decrease = decrease,
+                                           .iterations = 400,
+                                           .pairs = 20,
+                                           .what = "cyclic optimum: start over dual",
+                                           .run = task->run};
+        dpmf_i_minimum found;
+        TRY_DONE(dpmf_i_minimize(&objective, &options, f.y, &found));
+        best.iterations += found.iterations;
+        TRY_DONE(certify(&f, gradient, x, &best));
+        best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
+    }
+    if (!isfinite(best.upper)) {
+        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+        goto done;
+    }
+    *out = best;
+    best.c = NULL;
+done:
+    dpmf_i_free(best.c);
+    dpmf_i_free(gradient);
+    dpmf_i_free(x);
+    forms_free(&f);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The optimal C as a matrix: from the weights v (and p) that optimum.c found,
+ *
+ *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
+ *
+ * X over the largest entry of its diagonal is the mechanism that `upper` speaks of; what is added makes every column
+ * norm 1 and can only lower errors, so C keeps that bound whatever v is. (Scaling rows and columns by 1/sqrt(X_ii)
+ * instead would promise nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
+ *
+ * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum_chain.h) given observations of each x_t with noise
+ * of variance 1/(s v_t); the filters of kernels/ladder_body.inc give that of z = (l, m) at one step, and the chain
+ * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
+ * p (q_1 + u q_2)
+ *
+ *     E_t = 1/d [ k       -p b q_2      ]         cov(z_i, x_k) = E_i E_{i+1} ... E_{k-1} cov(z_k, x_k),  i < k
+ *               [ u k      b (1 + p q_1) ]
+ *
+ * O(n^2) a node. One band is the case without momentum.
+ *
+ * A matrix A. X = V^-1/2 Z Sigma Z' V^-1/2 from the singular vectors of P^1/2 A V^1/2, never formed: L comes from the
+ * L Q factorization of J [X^1/2 | diag(1 - X_ii)^1/2].
+ */
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/quadrature.h"
+#include "base/svd.h"
+#include "base/threads.h"
+#include "optimum/optimum.h"
+#include "optimum/chain.h"
+#include "optimum/phi.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS_MAX = 8192, COLUMNS = 64 };
+
+/* One step of one node. */
+typedef struct link {
+    double e11, e12, e21, e22; /* E_t */
+    double l, m;               /* cov(z_t, x_t), times the node's weight */
+} link;
+
+typedef struct builder {
+    int64_t n;
+    int nodes;
+    dpmf_i_chain chain;
+    link *links;   /* n x nodes */
+    double *above; /* n x 5: ll, lm, mm, 0, det of the information from the steps before */
+    double *x;     /* n x n */
+    double *work;  /* workers x nodes x 2 x COLUMNS */
+} builder;
+
+/* ---- one node: two filters that meet ---- */
+
+typedef struct information {
+    double ll, lm, mm, l0, det;
+} information;
+
+static information observe(const double *l, double a, double z) {
+    return (information){l[0] + a * z * z, l[1] + a * z, l[2] + a, l[3], l[4] + a * l[3]};
+}
+
+static void filter_above(const builder *b, const double *v, const double *p, double shift, int node) {
+    const dpmf_i_chain *c = &b->chain;
+    memset(b->above, 0, 5 * sizeof *b->above);
+    for (int64_t t = 0; t + 1 < b->n; t++) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], y = beta * c->offset[t + 1];
+        double noise = p == NULL ? 1 : p[t], *to = b->above + 5 * (t + 1);
+        information o = observe(b->above + 5 * t, shift * v[t], c->offset[t]);
+        double q1 = o.ll + u * o.lm, q2 = o.lm + u * o.mm, r = q1 + u * q2, d = 1 / (1 + noise * r);
+        to[0] = k * k * r * d;
+        to[1] = k * beta * q2 * d;
+        to[2] = beta * beta * (o.mm + noise * o.det) * d;
+        to[3] = (k * k * o.ll + 2 * k * e * o.lm + e * e * o.mm + noise * y * y * o.det) * d;
+        to[4] = k * k * beta * beta * o.det * d;
+        link *to_here = &b->links[t * b->nodes + node];
+        to_here->e11 = k * d;
+        to_here->e12 = -noise * beta * q2 * d;
+        to_here->e21 = u * k * d;
+        to_here->e22 = beta * (1 + noise * q1) * d;
+    }
+}
+
+static void filter_below(const builder *b, const double *v, const double *p, double shift, double weight, int node) {
+    const dpmf_i_chain *c = &b->chain;
+    double ll = 0, lm = 0, mm = 0, det = 0; /* of z_t given the observations after t */
+    for (int64_t t = b->n - 1; t >= 0; t--) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], z = c->offset[t];
+        double noise = p == NULL ? 1 : p[t];
+        if (t + 1 < b->n) { /* the observation at t + 1, then the step of the chain */
+            double a = shift * v[t + 1], y = c->offset[t + 1];
+            double lx = lm + y * ll, xx = mm + y * (lm + lx), r = 1 / (1 + a * xx);
+            double mm_after = (mm + y * y * a * det) * r;
+            ll = (ll + a * det) * r;
+            lx *= r;
+            xx *= r;
+            det = beta * beta * (k * k * det * r + noise * mm_after);
+            double g = beta * lx + e * ll;
+            mm = beta * (beta * xx + e * lx) + e * g;
+            lm = k * g;
+            ll *= k * k;
+        }
+        ll += noise;
+        lm += u * noise;
+        mm += u * u * noise;
+        information o = observe(b->above + 5 * t, shift * v[t], z);
+        double scale = weight / (1 + o.ll * ll + 2 * o.lm * lm + o.mm * mm + o.det * det), off = lm - det * o.lm;
+        link *here = &b->links[t * b->nodes + node];
+        here->l = scale * (z * (ll + det * o.mm) + off);
+        here->m = scale * (z * off + mm + det * o.ll);
+    }
+}
+
+/* ---- all nodes, a block of columns ---- */
+
+static dpmf_status fill_columns(void *context, int64_t item, int worker) {
+    const builder *b = context;
+    int64_t first = item * COLUMNS, n = b->n,
+            last = n - first < COLUMNS ? n : first + COLUMNS; /* columns [first, last) */
+    double *state = b->work + (int64_t)worker * b->nodes * 2 * COLUMNS;
+    for (int64_t i = last - 1; i >= 0; i--) {
+        double sum[COLUMNS] = {0}, z = b->chain.offset[i];
+        int64_t from = i < first ? 0 : i - first, count = last - first;
+        for (int j = 0; j < b->nodes; j++) {
+            const link *here = &b->links[i * b->nodes + j];
+            double *l = state + j * 2 * COLUMNS, *m = l + COLUMNS;
+            for (int64_t k = i < first ? 0 : from + 1; k < count; k++) {
+                double next = here->e11 * l[k] + here->e12 * m[k];
+                m[k] = here->e21 * l[k] + here->e22 * m[k];
+                l[k] = next;
+            }
+            if (i >= first) {
+                l[from] = here->l;
+                m[from] = here->m;
+            }
+            for (int64_t k = from; k < count; k++)
+                sum[k] += z * l[k] + m[k];
+        }
+        for (int64_t k = from; k < count; k++)
+            b->x[i * n + first + k] = b->x[(first + k) * n + i] = sum[k];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
+    b->n = a->steps;
+    b->nodes = nodes;
+    TRY(dpmf_i_chain_create(a, 0, &b->chain));
+    TRY(dpmf_i_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
+    TRY(dpmf_i_alloc_doubles(5 * b->n, "a filter", &b->above));
+    return dpmf_i_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
+}
+
+static void builder_free(builder *b) {
+    dpmf_i_chain_free(&b->chain);
+    dpmf_i_free(b->links);
+    dpmf_i_free(b->above);
+    dpmf_i_free(b->work);
+}
+
+/* X, both triangles. */
+static dpmf_status fill_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
+    builder b = {.x = x};
+    dpmf_i_quadrature rule;
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_phi *phi = NULL;
+    double low = 0, high = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY_DONE(dpmf_i_phi_create(a, pool, &phi));
+    TRY_DONE(dpmf_i_phi_interval(phi, o->v, o->p, &low, &high));
+    dpmf_i_quadrature_fill(low, high, dpmf_i_quadrature_nodes(high / low, 1e-13), &rule);
+    TRY_DONE(builder_create(a, rule.count, dpmf_i_pool_threads(pool), &b));
+    for (int j = 0; j < rule.count; j++) {
+        TRY_DONE(dpmf_i_progress(run, "matrix", (double)j / rule.count / 4));
+        filter_above(&b, o->v, o->p, rule.shift[j], j);
+        filter_below(&b, o->v, o->p, rule.shift[j], rule.weight[j], j);
+    }
+    TRY_DONE(dpmf_i_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
+    TRY_DONE(dpmf_i_progress(run, "matrix", 0.75));
+done:
+    dpmf_i_phi_free(phi);
+    dpmf_i_pool_free(pool);
+    builder_free(&b);
+    return status;
+}
+
+/* ---- the factor ---- */
+
+static void reverse(int64_t count, double *x) {
+    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
+        double kept = x[i];
+        x[i] = x[j];
+        x[j] = kept;
+    }
+}
+
+/* J L' J: backwards as one array it is J L J, then across. */
+static void reverse_across(int64_t n, double *x) {
+    reverse(n * n, x);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            double kept = x[i * n + j];
+            x[i * n + j] = x[j * n + i];
+            x[j * n + i] = kept;
+        }
+}
+
+static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
+    int64_t n = a->steps;
+    double largest = 0;
+    TRY(fill_named(a, o, run, x));
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, x[i * n + i]);
+    for (int64_t i = 0; i < n * n; i++)
+        x[i] /= largest;
+    for (int64_t i = 0; i < n; i++)
+        x[i * n + i] = 1;
+    reverse(n * n, x);
+    return dpmf_i_cholesky(n, x);
+}
+
+static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o, double *x) {
+    int64_t n = a->steps;
+    double *z = NULL, *u = NULL, *wide = NULL, *values = NULL, *diagonal = NULL, largest = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_square(n, "the weighted workload", &z));
+    TRY_DONE(dpmf_i_alloc_square(n, "its singular vectors", &u));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(dpmf_i_alloc_doubles(n, "a diagonal", &diagonal));
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t k = 0; k <= t; k++)
+            z[t * n + k] = sqrt(o->p == NULL ? 1 : o->p[t]) * a->matrix[t * n + k] * sqrt(o->v[k]);
+    TRY_DONE(dpmf_i_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
+    dpmf_i_free(u);
+    u = NULL;
+    TRY_DONE(dpmf_i_alloc_doubles(2 * n * n, "a factor of X", &wide));
+    for (int64_t i = 0; i < n; i++) { /* row n-1-i: row i of X^1/2 */
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] = z[k * n + i] * sqrt(values[k] / o->v[i]);
+        diagonal[i] = dpmf_i_dot(n, row, row);
+        largest = fmax(largest, diagonal[i]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] /= sqrt(largest);
+        row[n + i] = sqrt(fmax(0, 1 - diagonal[i] / largest));
+    }
+    TRY_DONE(dpmf_i_lq(n, 2 * n, wide, x));
+done:
+    dpmf_i_free(z);
+    dpmf_i_free(u);
+    dpmf_i_free(wide);
+    dpmf_i_free(values);
+    dpmf_i_free(diagonal);
+    return status;
+}
+
+/* Column norms are 1 but for rounding; now to the last digits. */
+static dpmf_status normalise_columns(int64_t n, double *c) {
+    double *norms = NULL;
+    TRY(dpmf_i_alloc_doubles(n, "column norms", &norms));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            norms[j] += c[i * n + j] * c[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            c[i * n + j] /= sqrt(norms[j]);
+    dpmf_i_free(norms);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum, const dpmf_run *run,
+                                    dpmf_strategy **out) {
+    int64_t n = workload->steps;
+    double *x = NULL;
+    dpmf_status status = DPMF_OK;
+    if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (n > STEPS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d", (long long)n,
+                           STEPS_MAX);
+    if (optimum->steps != n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
+                           (long long)optimum->steps, (long long)n);
+    TRY(dpmf_i_alloc_square(n, "the optimal matrix", &x));
+    TRY_DONE(workload->form == DPMF_I_WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
+                                                     : factor_matrix(workload, optimum, x));
+    reverse_across(n, x);
+    TRY_DONE(normalise_columns(n, x));
+    TRY_DONE(dpmf_strategy_create_dense(n, x, out));
+done:
+    dpmf_i_free(x);
+    return status;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The optimal mechanism under single participation, with a certificate.
+ *
+ * RMS and weighted (Denisov et al. 2022, Theorem 3.2): minimise tr(A'PA X^-1) over X with unit diagonal. Its dual is
+ * maximise 2 tr((V^1/2 A'PA V^1/2)^1/2) - sum v over v > 0, and the optimum is the fixed point of v = phi(v)
+ * (optimum_phi.h). Any v certifies:
+ *
+ *     (sum phi)^2 / sum v  <=  optimal total squared loss  <=  sum phi  max_i phi_i/v_i
+ *
+ * the left by the best scaling of v in the dual, the right by X(v) over the largest entry of its diagonal.
+ *
+ * Max loss (the gamma_2 norm; Pillutla et al. 2025, Theorem 2.4 and Section 2.11): maximise the nuclear norm of
+ * W = P^1/2 A Q^1/2 over p, q in the simplex, which is concave there, and
+ *
+ *     |W|_*  <=  gamma_2  <=  sqrt( max_i [(W W')^1/2]_ii/p_i  max_j [(W'W)^1/2]_jj/q_j ).
+ *
+ * A Toeplitz A is its own reversed transpose, so p = reverse(q) there and one evaluation of phi serves both sides.
+ *
+ * Either dual is climbed by optimum_ascent.c, from the solution for a quarter of the steps, stretched.
+ */
+#include "optimum/optimum.h"
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "optimum/ascent.h"
+#include "workload/workload.h"
+
+#include <math.h>
+
+enum { COARSE_MIN = 64, COARSER = 4 };
+
+/* ---- the coarse start ---- */
+
+/* Every COARSER-th learning rate, and as many steps. */
+static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
+    int64_t n = a->steps / COARSER;
+    double *rates = NULL;
+    dpmf_workload_options o = {a->momentum, a->nesterov, a->decay, NULL};
+    if (a->learning_rate != NULL) {
+        TRY(dpmf_i_alloc_doubles(n, "coarse learning rates", &rates));
+        for (int64_t t = 0; t < n; t++)
+            rates[t] = a->learning_rate[t * COARSER];
+        o.learning_rate = rates;
+    }
+    dpmf_status status = dpmf_workload_create(n, &o, out);
+    dpmf_i_free(rates);
+    return status;
+}
+
+/* The root of v at t from the coarse v, log v linear between the middles of its cells. */
+static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
+    for (int64_t t = 0; t < n; t++) {
+        double at = ((double)t + 0.5) * (double)coarse / (double)n - 0.5;
+        int64_t i = at < 0 ? 0 : (int64_t)at;
+        if (i > coarse - 2) i = coarse - 2;
+        double w = fmin(fmax(at - (double)i, -0.5), 1.5);
+        to[t] = exp(0.5 * (log(from[i]) * (1 - w) + log(from[i + 1]) * w));
+    }
+}
+
+static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
+                            const dpmf_run *run, dpmf_i_pool *pool, dpmf_i_optimum *out);
+
+static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_ascent *s, double tolerance, dpmf_i_pool *pool) {
+    dpmf_workload *coarse = NULL;
+    dpmf_i_optimum found = {0};
+    double *weights = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(coarsen(a, &coarse));
+    if (s->weights != NULL) {
+        TRY_DONE(dpmf_i_alloc_doubles(coarse->steps, "coarse weights", &weights));
+        for (int64_t t = 0; t < coarse->steps; t++)
+            weights[t] = s->weights[t * COARSER];
+    }
+    TRY_DONE(solve_on(coarse, s->max_loss, weights, fmax(tolerance, 1e-4), NULL, pool, &found));
+    stretch(s->n, coarse->steps, found.v, s->y);
+    if (s->unknowns > s->n) stretch(s->n, coarse->steps, found.p, s->y + s->n);
+done:
+    dpmf_i_optimum_free(&found);
+    dpmf_i_free(weights);
+    dpmf_workload_free(coarse);
+    return status;
+}
+
+static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
+                            const dpmf_run *run, dpmf_i_pool *pool, dpmf_i_optimum *out) {
+    dpmf_i_ascent s = {0};
+    dpmf_status status = DPMF_OK;
+    int near = a->form == DPMF_I_WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
+    TRY_DONE(dpmf_i_ascent_create(a, max_loss, weights, pool, &s));
+    if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool));
+    s.run = run;
+    TRY_DONE(dpmf_i_ascent_run(&s, tolerance, near));
+    *out = (dpmf_i_optimum){.steps = s.n,
+                            .v = s.best_v,
+                            .p = s.best_p,
+                            .lower = s.lower,
+                            .upper = s.upper,
+                            .iterations = s.evaluations,
+                            .converged = dpmf_i_ascent_gap(&s) <= tolerance};
+    s.best_v = s.best_p = NULL;
+done:
+    dpmf_i_ascent_free(&s);
+    return status;
+}
+
+static dpmf_status check_request(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
+    if (!(tolerance >= 1e-10 && tolerance < 1))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", tolerance);
+    if (max_loss && weights != NULL)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+    for (int64_t t = 0; weights != NULL && t < a->steps; t++)
+        if (!(weights[t] > 0 && isfinite(weights[t])))
+            return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
+                               (long long)t, weights[t]);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights, double tolerance,
+                                 const dpmf_run *run, dpmf_i_optimum *out) {
+    dpmf_i_pool *pool = NULL;
+    TRY(check_request(workload, max_loss, weights, tolerance));
+    /* threads do not pay below a few thousand steps */
+    int threads = workload->steps < 4096 ? 1 : run == NULL ? 0 : run->threads;
+    TRY(dpmf_i_pool_create(threads, &pool));
+    dpmf_status status = solve_on(workload, max_loss, weights, tolerance, run, pool, out);
+    dpmf_i_pool_free(pool);
+    return status;
+}
+
+void dpmf_i_optimum_free(dpmf_i_optimum *optimum) {
+    dpmf_i_free(optimum->v);
+    dpmf_i_free(optimum->p);
+    optimum->v = optimum->p = NULL;
+}

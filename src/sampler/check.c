@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does a sampler realise what a mechanism's guarantee assumes?
+ *
+ * Without sampling the guarantee is the sensitivity under a participation: a set of patterns, each a set of steps. It
+ * holds for every sampler all of whose patterns are inside one of these, since a unit that stays away from a step of
+ * its pattern contributes 0 there, and the sensitivity is taken over all contributions of norm at most 1, 0 included.
+ * With n steps on both sides, k = ceil(n/b) for cyclic and shuffled, and b' the sampler's separation:
+ *
+ *     assumed          realised: single   cyclic b'         min-sep k', b'    shuffled b'
+ *     single                     yes      no                no                no
+ *     cyclic b                   yes      b divides b'      no                no
+ *     min-sep k, b               yes      k' <= k, b' >= b  k' <= k, b' >= b  k' <= k, b = 1
+ *     shuffled b                 yes      b' >= b           b' >= b           b divides b'
+ *     full                       yes      yes               yes               yes
+ *
+ * (full is cyclic with b = 1.) Shuffled epochs have units in the last step of one and the first of the next: 1 apart.
+ * Units b' >= b apart are never twice in b neighbouring steps. Samplers that draw at random have no participation that
+ * is claimed, and pass for full alone.
+ *
+ * With sampling the guarantee is for one law. A smaller probability of Poisson sampling is fine: its outputs are a
+ * mixture of those with the assumed one and those of a run without the unit, round by round, and the divergences that
+ * define (epsilon, delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so there
+ * nothing but the assumed values will do. block-cyclic and min-sep with B = 1 are Poisson sampling.
+ */
+#include "sampler/sampler.h"
+
+#include "mechanism/mechanism.h"
+#include "workload/participation.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+dpmf_status dpmf_i_sampler_realise(const dpmf_i_sampler_plan *plan, int64_t steps, dpmf_participation **out) {
+    const int64_t b = plan->separation, rounds = (steps - 1) / b + 1;
+    const int scheduled = plan->kind == DPMF_I_SAMPLER_SCHEDULED;
+    const int64_t k = scheduled ? plan->times : rounds;
+    dpmf_participation_kind kind = DPMF_PARTICIPATION_CYCLIC;
+    if (plan->sampling.kind != DPMF_SAMPLING_NONE) return DPMF_OK;
+    if (plan->kind == DPMF_I_SAMPLER_SHUFFLED) kind = DPMF_PARTICIPATION_SHUFFLED;
+    if (scheduled) kind = DPMF_PARTICIPATION_MIN_SEPARATION;
+    if (k == steps) kind = DPMF_PARTICIPATION_FULL;
+    if (k == 1) kind = DPMF_PARTICIPATION_SINGLE;
+    return dpmf_participation_create(kind, steps, k, b, out);
+}
+
+/* ---- without sampling ---- */
+
+/* One form for each set of patterns: with k = n, the steps, it is full and taken for cyclic with b = 1. */
+typedef struct pattern {
+    dpmf_participation_kind kind;
+    int64_t count, separation;
+} pattern;
+
+static pattern pattern_of(const dpmf_participation *p) {
+    if (p->count == p->steps) return (pattern){DPMF_PARTICIPATION_CYCLIC, p->steps, 1};
+    if (p->count == 1) return (pattern){DPMF_PARTICIPATION_SINGLE, 1, p->steps};
+    return (pattern){p->kind, p->count, p->separation};
+}
+
+static int contains(pattern a, pattern r) {
+    const int apart = r.kind == DPMF_PARTICIPATION_CYCLIC || r.kind == DPMF_PARTICIPATION_MIN_SEPARATION;
+    if (r.kind == DPMF_PARTICIPATION_SINGLE) return 1;
+    switch (a.kind) {
+    case DPMF_PARTICIPATION_CYCLIC:
+        return a.separation == 1 || (r.kind == DPMF_PARTICIPATION_CYCLIC && r.separation % a.separation == 0);
+    case DPMF_PARTICIPATION_MIN_SEPARATION:
+        return r.count <= a.count && (apart ? r.separation >= a.separation : a.separation == 1);
+    case DPMF_PARTICIPATION_SHUFFLED:
+        return apart ? r.separation >= a.separation : r.separation % a.separation == 0;
+    default:
+        return 0; /* single */
+    }
+}
+
+static int participation_holds(const dpmf_sampler *s, const dpmf_participation *assumed) {
+    const pattern a = pattern_of(assumed);
+    if (a.kind == DPMF_PARTICIPATION_CYCLIC && a.separation == 1) return 1;
+    return s->realised != NULL && contains(a, pattern_of(s->realised));
+}
+
+/* ---- with sampling ---- */
+
+static dpmf_sampling law_of(dpmf_sampling sampling) {
+    const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
+        return (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1};
+    return sampling;
+}
+
+static int sampling_holds(dpmf_sampling realised, dpmf_sampling assumed) {
+    const dpmf_sampling r = law_of(realised), a = law_of(assumed);
+    const double rounding = 1e-12; /* of a probability that somebody wrote down; far below what moves epsilon */
+    if (r.kind != a.kind || r.count != a.count) return 0;
+    if (r.kind == DPMF_SAMPLING_BALLS_IN_BINS) return 1;
+    if (r.probability > a.probability * (1 + rounding)) return 0;
+    return r.kind != DPMF_SAMPLING_MIN_SEPARATION || r.probability >= a.probability * (1 - rounding);
+}
+
+/* "block-cyclic:0.01,4 sampling", "participation cyclic:4,250 and no secret sampling" */
+static dpmf_status describe(const dpmf_sampling *sampling, const char *participation, char out[160]) {
+    char text[64];
+    if (sampling->kind == DPMF_SAMPLING_NONE) {
+        snprintf(out, 160, "participation %s and no secret sampling", participation);
+        return DPMF_OK;
+    }
+    TRY(dpmf_sampling_format(sampling, text));
+    snprintf(out, 160, "%s sampling", text);
+    return DPMF_OK;
+}
+
+/*
+ * Where one unit more or less moves others to other batches, adding or removing it changes what those contribute too:
+ * orders and dealt blocks hold for zero-out and replace-one adjacency only.
+ */
+static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
+    const dpmf_sampling law = law_of(s->plan.sampling);
+    const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
+                      law.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
+    return dpmf_i_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other units when "
+        "one is added or removed: accepted are zero-out and replace-one",
+        s->plan.text);
+}
+
+dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
+    char assumed[160], realised[160];
+    if (s == NULL || mechanism == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
+    if (s->steps != mechanism->steps)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
+                           s->plan.text, s->steps, mechanism->steps);
+    TRY(check_adjacency(s, mechanism));
+    const int holds = mechanism->sampling.kind == DPMF_SAMPLING_NONE
+                          ? participation_holds(s, mechanism->participation)
+                          : sampling_holds(s->plan.sampling, mechanism->sampling);
+    if (holds) return DPMF_OK;
+    TRY(describe(&mechanism->sampling, dpmf_participation_text(mechanism->participation), assumed));
+    TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : dpmf_participation_text(s->realised), realised));
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                       "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",
+                       assumed, s->plan.text, realised);
+}

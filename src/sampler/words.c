@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The secret words of a sampler: AES-256 in counter mode under a subkey of its own, 64 bits each, little endian. Word i
+ * of (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in kernels/seed.h.
+ *
+ * Probabilities. A word w is uniform on 0 .. 2^64 - 1, so that w < T has probability T / 2^64. T = floor(2^64 p) is at
+ * most p and at most 2^-64 below: an amplified guarantee never sees more than it was told. For p = min(1, Q B) the
+ * product is first rounded down to a double, so that p is neither above the true product nor above the accountant's,
+ * which is rounded to nearest. Every unit gets a word and a comparison. Skipping ahead by geometric gaps would touch
+ * only those that take part, but a gap is a rounded logarithm and its law only close to the one claimed; AES makes 1e9
+ * words a second, and this law is exact.
+ *
+ * Whole numbers below s: the low bits of a word, as many as s - 1 has, and the next word where that is s or more. Exact,
+ * two words at most on average.
+ */
+#include "sampler/sampler.h"
+
+#include "base/memory.h"
+#include "crypto/seed.h"
+
+#include <assert.h>
+#include <math.h>
+
+dpmf_status dpmf_i_words_open(const uint8_t subkey[32], const dpmf_i_seed_kernels *kernels, dpmf_i_words *out) {
+    TRY(kernels->open(subkey, &out->key));
+    out->kernels = kernels;
+    return DPMF_OK;
+}
+
+void dpmf_i_words_close(dpmf_i_words *words) {
+    if (words->kernels != NULL) words->kernels->close(&words->key);
+    dpmf_i_wipe(words, sizeof *words);
+}
+
+dpmf_status dpmf_i_words_fill(const dpmf_i_words *words, dpmf_i_words_use use, uint64_t row, uint64_t first,
+                              int64_t count, uint64_t out[DPMF_I_WORDS_CHUNK]) {
+    const uint64_t high = (uint64_t)use << DPMF_I_SEED_ROW_BITS | row;
+    assert(row >> DPMF_I_SEED_ROW_BITS == 0 && first % 2 == 0 && count >= 0 && count <= DPMF_I_WORDS_CHUNK);
+    if (words->kernels->keystream(&words->key, high, first / 2, (size_t)(count + 1) / 2, (uint8_t *)out))
+        return DPMF_OK;
+    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
+}
+
+/* ---- probabilities ---- */
+
+dpmf_i_chance dpmf_i_chance_of(double probability, int64_t factor) {
+    const double b = (double)factor; /* exact: at most 2^53 */
+    double p = probability * b;
+    assert(probability > 0 && probability <= 1 && factor >= 1 && factor <= (int64_t)1 << 53);
+    if (fma(probability, b, -p) < 0) p = nextafter(p, 0);
+    if (p >= 1) return (dpmf_i_chance){.always = 1};
+    return (dpmf_i_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
+}
+
+/* ---- whole numbers ---- */
+
+uint64_t dpmf_i_words_mask(uint64_t bound) {
+    uint64_t mask = bound - 1;
+    for (int shift = 1; shift < 64; shift *= 2)
+        mask |= mask >> shift;
+    return mask;
+}
+
+/* The words of a row one after the other. */
+typedef struct reader {
+    const dpmf_i_words *words;
+    uint64_t row, next; /* the first word that has not been made */
+    int used;
+    uint64_t chunk[DPMF_I_WORDS_CHUNK];
+} reader;
+
+static dpmf_status draw_below(reader *r, uint64_t bound, uint64_t *out) {
+    const uint64_t mask = dpmf_i_words_mask(bound);
+    uint64_t value = bound;
+    while (value >= bound) {
+        if (r->used == DPMF_I_WORDS_CHUNK) {
+            TRY(dpmf_i_words_fill(r->words, DPMF_I_WORDS_ORDER, r->row, r->next, DPMF_I_WORDS_CHUNK, r->chunk));
+            r->next += DPMF_I_WORDS_CHUNK;
+            r->used = 0;
+        }
+        value = r->chunk[r->used++] & mask;
+    }
+    *out = value;
+    return DPMF_OK;
+}
+
+/* Fisher and Yates, from the last place down. */
+dpmf_status dpmf_i_words_shuffle(const dpmf_i_words *words, uint64_t row, int64_t count, int64_t *order) {
+    reader r = {.words = words, .row = row, .used = DPMF_I_WORDS_CHUNK};
+    dpmf_status status = DPMF_OK;
+    for (int64_t i = 0; i < count; i++)
+        order[i] = i;
+    for (int64_t i = count - 1; i >= 1; i--) {
+        uint64_t j = 0;
+        TRY_DONE(draw_below(&r, (uint64_t)i + 1, &j));
+        const int64_t other = order[j];
+        order[j] = order[i];
+        order[i] = other;
+    }
+done:
+    dpmf_i_wipe(&r, sizeof r);
+    return status;
+}

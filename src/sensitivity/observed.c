@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sensitivity of a run that happened: every unit took part in known steps, its pattern p, and what counts is
+ *
+ *     max over the units of f(X_p),   X = C'C,   f(X_p) = max { sum_{t,u in p} X[t,u] <g_t, g_u> : |g_t| <= 1 }
+ *
+ * (Choquette-Choo et al. 2023, Section 2, with the set of patterns that were used instead of those that may be). The
+ * value of one pattern is that of sensitivity_pattern.c: the sum of X where X >= 0 on the pattern (Pillutla et al. 2025,
+ * Lemma 3.15b), exact under a certificate, else bounded from above.
+ *
+ * A log has millions of patterns, of which one decides. So each is bounded first, ever more closely, and dropped when
+ * its bound is no larger than what another one is sure to reach:
+ *
+ *     1. equal patterns are kept once (sensitivity_observed_log.c);
+ *     2. sum |X| <= sum_t X[t,t] + 2 sum_{t<u} M(t, u-t), M a majorant that fits into the cache; for the patterns with
+ *        the largest of these bounds the sum of X is made: f is at least that, for equal vectors g_t;
+ *     3. sum |X| over every pattern that is left; where the largest comes from X >= 0 it is the answer;
+ *     4. else the patterns themselves, by falling sum |X| (sensitivity_search.c).
+ *
+ * Where lines of X are beyond task->work_max: f <= (sum of column norms)^2, by Cauchy and Schwarz.
+ */
+#include "sensitivity/observed.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST = 512 }; /* patterns whose sums give a first idea of what is reached */
+
+typedef struct candidate {
+    double key;
+    int64_t pattern;
+} candidate;
+
+typedef struct observed {
+    const dpmf_i_task *task;
+    const dpmf_i_log *log;
+    dpmf_i_lines lines;
+    int64_t count;         /* candidates that are left */
+    candidate *candidates; /* by falling key once sorted */
+    int64_t *which;
+    double reached; /* what f or its bound is sure to be at least, for some pattern */
+
+    /* the search */
+    int64_t *sizes;
+    double *keys;
+} observed;
+
+static int by_falling_key(const void *a, const void *b) {
+    const candidate *left = a, *right = b;
+    if (left->key != right->key) return left->key < right->key ? 1 : -1;
+    return left->pattern < right->pattern ? -1 : left->pattern > right->pattern;
+}
+
+/* ---- bounds by the majorant ---- */
+
+/* What the bound asked for cannot exceed, from sums over rows: largest eigenvalues are no larger than the largest. */
+static double key_of(const dpmf_i_task *task, double total, double largest_row, int64_t size) {
+    if (task->bound == DPMF_BOUND_SPECTRAL) return largest_row * (double)size;
+    return task->bound == DPMF_BOUND_SIGNS ? M_PI_2 * total : total;
+}
+
+/* For the spectral bound every row of the pattern is needed; its entries left of the diagonal too. */
+static double largest_row(const dpmf_i_lines *lines, int64_t size, const int64_t *steps) {
+    const dpmf_i_task *task = lines->task;
+    double largest = 0;
+    for (int64_t i = 0; i < size; i++) {
+        double row = lines->diagonal[steps[i]];
+        for (int64_t j = 0; j < size; j++) {
+            int64_t t = steps[i < j ? i : j], lag = llabs((long long)(steps[i] - steps[j]));
+            if (lag > 0 && lag < task->reach)
+                row += lines->majorant[t * DPMF_I_MAJORANT_BLOCKS / task->n * task->reach + lag];
+        }
+        largest = fmax(largest, row);
+    }
+    return largest;
+}
+
+static double first_key(const dpmf_i_lines *lines, int64_t pattern) {
+    const dpmf_i_task *task = lines->task;
+    const int64_t *steps = lines->log->steps + lines->log->begins[pattern], size = dpmf_i_log_size(lines->log, pattern);
+    double total = 0, off = 0;
+    for (int64_t i = 0; i < size; i++) {
+        const double *majorant = lines->majorant + steps[i] * DPMF_I_MAJORANT_BLOCKS / task->n * task->reach;
+        total += lines->diagonal[steps[i]];
+        for (int64_t j = i + 1; j < size && steps[j] - steps[i] < task->reach; j++)
+            off += majorant[steps[j] - steps[i]];
+    }
+    total = (total + 2 * off) * (1 + 4 * DBL_EPSILON * (double)(size * size)); /* not below by rounding */
+    return key_of(task, total, task->bound == DPMF_BOUND_SPECTRAL ? largest_row(lines, size, steps) : 0, size);
+}
+
+enum { GROUP = 4096 };
+
+static dpmf_status key_item(void *context, int64_t item, int worker) {
+    observed *o = context;
+    (void)worker;
+    for (int64_t i = item * GROUP; i < o->count && i < (item + 1) * GROUP; i++)
+        o->candidates[i] = (candidate){first_key(&o->lines, i), i};
+    return DPMF_OK;
+}
+
+/* ---- sums over patterns ---- */
+
+/*
+ * The sums of the first `count` candidates: their keys become sum |X|, and `reached` what equal vectors reach. With
+ * `negative`, says for each whether X has a negative entry there.
+ */
+static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
+    void *memory = NULL;
+    TRY(dpmf_i_alloc(count, sizeof(dpmf_i_pattern_sums), "the sums over patterns", &memory));
+    dpmf_i_pattern_sums *sums = memory;
+    for (int64_t i = 0; i < count; i++)
+        o->which[i] = o->candidates[i].pattern;
+    dpmf_status status = dpmf_i_lines_sums(&o->lines, count, o->which, sums);
+    for (int64_t i = 0; i < count && status == DPMF_OK; i++) {
+        o->reached = fmax(o->reached, dpmf_i_running_value(&sums[i].plain));
+        if (negative == NULL) continue;
+        negative[o->which[i]] = (char)sums[i].negative;
+        if (o->task->bound != DPMF_BOUND_SPECTRAL)
+            o->candidates[i].key = key_of(o->task, dpmf_i_running_value(&sums[i].absolute), 0, 0);
+    }
+    dpmf_i_free(memory);
+    return status;
+}
+
+/* Sorts, and drops what cannot be the largest; the largest itself always stays. */
+static void sort_and_drop(observed *o) {
+    qsort(o->candidates, (size_t)o->count, sizeof *o->candidates, by_falling_key);
+    while (o->count > 1 && o->candidates[o->count - 1].key < o->reached)
+        o->count--;
+}
+
+/* ---- the patterns themselves ---- */
+
+static dpmf_status fill(void *context, int64_t count, const int64_t *which, double *matrices) {
+    observed *o = context;
+    for (int64_t i = 0; i < count; i++)
+        o->which[i] = o->candidates[which[i]].pattern;
+    return dpmf_i_lines_matrices(&o->lines, count, o->which, o->log->longest * o->log->longest, matrices);
+}
+
+static dpmf_status search(observed *o, dpmf_i_found *out, int64_t *pattern) {
+    int64_t winner = 0;
+    const dpmf_i_patterns patterns = {.count = o->count,
+                                      .size = o->log->longest,
+                                      .sizes = o->sizes,
+                                      .keys = o->keys,
+                                      .fill = fill,
+                                      .context = o,
+                                      .winner = &winner};
+    for (int64_t i = 0; i < o->count; i++) {
+        o->sizes[i] = dpmf_i_log_size(o->log, o->candidates[i].pattern);
+        o->keys[i] = o->candidates[i].key;
+    }
+    TRY(dpmf_i_patterns_search(o->task, &patterns, out));
+    *pattern = o->candidates[winner].pattern;
+    return DPMF_OK;
+}
+
+/* After the sums: the answer if the largest is of a kind that needs no search. */
+static int settled(const observed *o, const char *negative, dpmf_i_found *out) {
+    const candidate *top = &o->candidates[0];
+    const dpmf_sensitivity_bound bound = o->task->bound;
+    int single = dpmf_i_log_size(o->log, top->pattern) == 1;
+    if (bound == DPMF_BOUND_SPECTRAL || bound == DPMF_BOUND_SIGNS) return 0;
+    if (bound == DPMF_BOUND_ABSOLUTE)
+        *out = (dpmf_i_found){top->key, DPMF_UPPER_BOUND, DPMF_I_METHOD_ABSOLUTE};
+    else if (!negative[top->pattern])
+        *out = (dpmf_i_found){top->key, DPMF_EXACT, single ? DPMF_I_METHOD_COLUMN : DPMF_I_METHOD_NON_NEGATIVE};
+    else if (o->log->longest > DPMF_I_PATTERN_MAX)
+        *out = (dpmf_i_found){top->key, DPMF_UPPER_BOUND, DPMF_I_METHOD_TOO_LARGE};
+    else
+        return 0;
+    return 1;
+}
+
+static dpmf_status by_lines(observed *o, char *negative, dpmf_i_found *out, int64_t *pattern) {
+    TRY(dpmf_i_lines_majorant(&o->lines));
+    TRY(dpmf_i_progress(o->task->run, "bounding patterns", -1));
+    TRY(dpmf_i_pool_run(o->task->pool, (o->count + GROUP - 1) / GROUP, key_item, o));
+    sort_and_drop(o);
+    if (o->count > FIRST) TRY(sum_candidates(o, FIRST, NULL));
+    sort_and_drop(o);
+    TRY(sum_candidates(o, o->count, negative));
+    sort_and_drop(o);
+    *pattern = o->candidates[0].pattern;
+    return settled(o, negative, out) ? DPMF_OK : search(o, out, pattern);
+}
+
+/* ---- without lines ---- */
+
+static dpmf_status by_norms(const observed *o, dpmf_i_found *out, int64_t *pattern) {
+    double *norms = NULL, largest = -1;
+    if (o->task->bound == DPMF_BOUND_SPECTRAL || o->task->bound == DPMF_BOUND_SIGNS)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "this bound of the sensitivity needs more than %.2g multiplications: use absolute or auto",
+                           o->task->work_max);
+    TRY(dpmf_i_alloc_doubles(o->task->n, "the column norms", &norms));
+    dpmf_status status = dpmf_strategy_column_norms(o->task->strategy, norms);
+    for (int64_t p = 0; p < o->log->count && status == DPMF_OK; p++) {
+        double sum = 0;
+        for (int64_t i = o->log->begins[p]; i < o->log->begins[p + 1]; i++)
+            sum += norms[o->log->steps[i]];
+        if (!(sum <= largest)) { /* what is not a number is kept, and refused later */
+            largest = sum;
+            *pattern = p;
+        }
+    }
+    dpmf_i_free(norms);
+    int single = dpmf_i_log_size(o->log, *pattern) == 1 && o->task->bound == DPMF_BOUND_AUTO;
+    *out = (dpmf_i_found){largest * largest, single ? DPMF_EXACT : DPMF_UPPER_BOUND,
+                          single ? DPMF_I_METHOD_COLUMN : DPMF_I_METHOD_NORMS};
+    return status;
+}
+
+/* ---- together ---- */
+
+static dpmf_status alloc_search(observed *o, char **negative) {
+    void *candidates = NULL, *which = NULL, *sizes = NULL, *signs = NULL;
+    TRY(dpmf_i_alloc(o->count, sizeof *o->candidates, "the order of patterns", &candidates));
+    o->candidates = candidates;
+    TRY(dpmf_i_alloc(o->count, sizeof *o->which, "the order of patterns", &which));
+    o->which = which;
+    TRY(dpmf_i_alloc(o->count, sizeof *o->sizes, "the order of patterns", &sizes));
+    o->sizes = sizes;
+    TRY(dpmf_i_alloc(o->count, 1, "the signs of patterns", &signs));
+    *negative = signs;
+    return dpmf_i_alloc_doubles(o->count, "the order of patterns", &o->keys);
+}
+
+static dpmf_status largest_pattern(const dpmf_i_task *task, const dpmf_i_log *log, dpmf_i_found *out,
+                                   int64_t *pattern) {
+    observed o = {.task = task, .log = log, .count = log->count};
+    char *negative = NULL;
+    int affordable = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_lines_open(task, log, &o.lines, &affordable));
+    if (affordable) {
+        TRY_DONE(alloc_search(&o, &negative));
+        TRY_DONE(by_lines(&o, negative, out, pattern));
+    } else {
+        TRY_DONE(by_norms(&o, out, pattern));
+    }
+done:
+    dpmf_i_lines_close(&o.lines);
+    dpmf_i_free(o.candidates);
+    dpmf_i_free(o.which);
+    dpmf_i_free(o.sizes);
+    dpmf_i_free(o.keys);
+    dpmf_i_free(negative);
+    return status;
+}
+
+static dpmf_status check_size(const dpmf_i_task *task) {
+    if (task->bound == DPMF_BOUND_SIGNS && task->k > DPMF_I_SIGNS_MAX)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
+                           (long long)task->k, DPMF_I_SIGNS_MAX);
+    if (task->bound == DPMF_BOUND_SPECTRAL && task->k > DPMF_I_PATTERN_MAX)
+        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
+                           "sensitivity bound spectral: %lld participations, accepted up to %d (their matrix is held); "
+                           "use absolute or auto",
+                           (long long)task->k, DPMF_I_PATTERN_MAX);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t participations, const int64_t *unit,
+                                      const int64_t *step, const dpmf_evaluate_options *options, dpmf_sensitivity *out,
+                                      int64_t *worst_unit) {
+    const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
+    dpmf_i_task task = {.strategy = strategy, .bound = o.sensitivity, .run = &o.run};
+    dpmf_i_log log = {0};
+    dpmf_i_found found = DPMF_I_NOT_FOUND;
+    dpmf_sensitivity result = {0};
+    int64_t pattern = 0;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_sensitivity_check(strategy, NULL, &o));
+    task.n = strategy->steps;
+    TRY_DONE(dpmf_i_log_open(task.n, participations, unit, step, &o.run, &log));
+    task.k = log.longest;
+    task.kind = DPMF_PARTICIPATION_MIN_SEPARATION; /* of any separation */
+    task.b = 1;
+    TRY_DONE(check_size(&task));
+    TRY_DONE(dpmf_i_pool_create(o.run.threads, &task.pool));
+    TRY_DONE(dpmf_i_task_open(&task));
+    TRY_DONE(largest_pattern(&task, &log, &found, &pattern));
+    TRY_DONE(dpmf_i_sensitivity_conclude(&task, &found, &result));
+    if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) result.value *= 2;
+    *out = result;
+    if (worst_unit != NULL) *worst_unit = log.units[pattern];
+done:
+    dpmf_i_task_close(&task);
+    dpmf_i_pool_free(task.pool);
+    dpmf_i_log_close(&log);
+    return status;
+}

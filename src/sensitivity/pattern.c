@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One pattern: f(X) = max { sum_ij X_ij <g_i,g_j> : |g_i| <= 1 } for a k x k matrix X = C'C on the pattern's steps.
+ *
+ * Steps whose entries of X are zero between them do not see each other, so f is the sum over the connected parts of X.
+ * Of one part:
+ *
+ *     exact  - if signs u with u_i u_j X_ij >= 0 exist (breadth-first colouring): sum |X|. This holds for X >= 0
+ *              (Pillutla et al. 2025, Lemma 3.15b), for two steps, and for every X without cycles, such as a
+ *              tridiagonal one.
+ *            - if for some signs u, with d_i = u_i (Xu)_i, Diag(d) - X is positive semidefinite: u'Xu, by weak duality
+ *              (sensitivity_ascent.c). That matrix is the Laplacian of the weights u_i u_j X_ij and kills the constant
+ *              vector, so it is semidefinite exactly if it is so without its first row and column: a Cholesky
+ *              factorization decides, with no tolerance. Tried for u = 1 and for the signs that the ascent ends at.
+ *     above  - sum |X| (Pillutla et al. 2025, Lemma 3.15a)
+ *            - k x largest eigenvalue (Choquette-Choo et al. 2023, Theorem 2.1)
+ *            - pi/2 x max over signs (Choquette-Choo et al. 2023, Theorem H.1, from Grothendieck's inequality for
+ *              semidefinite matrices)
+ *            - the semidefinite dual, which is no larger than any of these where the ascent has converged
+ *              (sensitivity_ascent.c); where it has not, the smallest of the four is taken.
+ *
+ * The maximum over signs itself is a LOWER bound (Choquette-Choo et al. 2023, Appendix H.2, has an example).
+ *
+ * Rounding: a Cholesky factorization in floating point that runs to its end proves that the least eigenvalue is above
+ * -(k+2) eps trace (Rump 2006). So the matrix is lowered by that much first, and the proof is complete; failing that,
+ * the plain factorization counts if what is left open is below 1e-12 of the value.
+ */
+#include "sensitivity/sensitivity.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "base/sum.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const double OPEN_MAX = 1e-12; /* what "exact" leaves to rounding */
+
+/* One connected part, as a matrix of its own. */
+typedef struct part {
+    int64_t k;
+    double *x; /* k x k */
+    int balanced, negative;
+    double sum; /* of |x| */
+} part;
+
+typedef struct scratch {
+    double *memory, *part, *work, *vectors, *signs;
+    int64_t *queue;
+    signed char *colour; /* 0: not met yet */
+} scratch;
+
+static void scratch_free(scratch *s) {
+    dpmf_i_free(s->memory);
+    dpmf_i_free(s->queue);
+    dpmf_i_free(s->colour);
+}
+
+static dpmf_status scratch_make(int64_t k, scratch *s) {
+    void *queue = NULL, *colour = NULL;
+    dpmf_status status = DPMF_OK;
+    *s = (scratch){0};
+    TRY_DONE(dpmf_i_alloc_doubles(2 * k * k + 2 * k + dpmf_i_ascent_room(k), "the matrix of a pattern", &s->memory));
+    TRY_DONE(dpmf_i_alloc(k, sizeof(int64_t), "the steps of a pattern", &queue));
+    s->queue = queue;
+    TRY_DONE(dpmf_i_alloc(k, 1, "the steps of a pattern", &colour));
+    s->colour = colour;
+    s->part = s->memory;
+    s->work = s->part + k * k;
+    s->signs = s->work + k * k + k;
+    s->vectors = s->signs + k;
+done:
+    if (status != DPMF_OK) scratch_free(s);
+    return status;
+}
+
+/* The steps connected with `first`, in s->queue, and their matrix. */
+static part collect(int64_t k, const double *x, int64_t first, scratch *s) {
+    part p = {.k = 1, .x = s->part, .balanced = 1};
+    s->queue[0] = first;
+    s->colour[first] = 1;
+    for (int64_t done = 0; done < p.k; done++) {
+        int64_t i = s->queue[done];
+        for (int64_t j = 0; j < k; j++) {
+            double value = x[i * k + j];
+            if (j == i || value == 0) continue;
+            signed char wanted = value < 0 ? (signed char)-s->colour[i] : s->colour[i];
+            if (s->colour[j] == 0) {
+                s->queue[p.k++] = j;
+                s->colour[j] = wanted;
+            }
+            if (s->colour[j] != wanted) p.balanced = 0;
+            if (value < 0) p.negative = 1;
+        }
+    }
+    dpmf_i_running sum = {0};
+    for (int64_t a = 0; a < p.k; a++)
+        for (int64_t c = 0; c < p.k; c++) {
+            double value = x[s->queue[a] * k + s->queue[c]];
+            p.x[a * p.k + c] = value;
+            dpmf_i_running_add(&sum, fabs(value));
+        }
+    p.sum = dpmf_i_running_value(&sum);
+    return p;
+}
+
+/* ---- the certificate ---- */
+
+/* Is a symmetric matrix, of which the lower triangle is given, positive definite? Destroyed. */
+static int positive_definite(int64_t n, double *a) {
+    for (int64_t i = 0; i < n; i++) {
+        double *row = a + i * n;
+        for (int64_t j = 0; j < i; j++)
+            row[j] = (row[j] - dpmf_i_dot(j, row, a + j * n)) / a[j * n + j];
+        double left = row[i] - dpmf_i_dot(i, row, row);
+        if (!(left > 0)) return 0;
+        row[i] = sqrt(left);
+    }
+    return 1;
+}
+
+/* The Laplacian of the weights u_i u_j x_ij without its first row and column, less `shift` on the diagonal. */
+static void laplacian(const part *p, const double *u, double shift, double *a) {
+    const int64_t m = p->k - 1;
+    for (int64_t i = 1; i < p->k; i++) {
+        dpmf_i_running degree = {0};
+        for (int64_t j = 0; j < p->k; j++) {
+            double weight = u[i] * u[j] * p->x[i * p->k + j];
+            if (j == i) continue;
+            dpmf_i_running_add(&degree, weight);
+            if (j > 0) a[(i - 1) * m + j - 1] = -weight;
+        }
+        a[(i - 1) * m + i - 1] = dpmf_i_running_value(&degree) - shift;
+    }
+}
+
+static double signed_sum(const part *p, const double *u) {
+    dpmf_i_running sum = {0};
+    for (int64_t i = 0; i < p->k; i++)
+        for (int64_t j = 0; j < p->k; j++)
+            dpmf_i_running_add(&sum, u[i] * u[j] * p->x[i * p->k + j]);
+    return dpmf_i_running_value(&sum);
+}
+
+/*
+ * f = u'Xu? With y_i = x_i - x_0, the quadratic form of the whole Laplacian is that of the part in y; so if the latter
+ * is above -e, then d + 2 e (and d_0 + 2 (k-1) e) is feasible, and 4 (k-1) e is left open.
+ */
+static int certified(const part *p, const double *u, double *work, double *value) {
+    double e = (double)(p->k + 2) * DBL_EPSILON * p->sum;
+    *value = signed_sum(p, u);
+    laplacian(p, u, e, work);
+    if (positive_definite(p->k - 1, work)) return 1;
+    if (4 * (double)p->k * e > OPEN_MAX * *value) return 0;
+    laplacian(p, u, 0, work);
+    return positive_definite(p->k - 1, work);
+}
+
+/* ---- bounds ---- */
+
+/*
+ * max u'Xu over signs, u_0 = 1, by Gray code: each sign vector differs from the one before in one place. Each of the
+ * 2^(k-1) flips may add a rounding error, so that the signs found may miss the best by twice their sum.
+ */
+static double best_signs(const part *p, double *u) {
+    const int64_t k = p->k;
+    double reached[DPMF_I_SIGNS_MAX] = {0}, best[DPMF_I_SIGNS_MAX];
+    assert(k <= DPMF_I_SIGNS_MAX);
+    for (int64_t i = 0; i < k; i++)
+        u[i] = best[i] = 1;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < k; j++)
+            reached[i] += p->x[i * k + j];
+    double value = signed_sum(p, u), top = value;
+    for (uint64_t code = 1; code < (uint64_t)1 << (k - 1); code++) {
+        int64_t flip = 1 + __builtin_ctzll(code);
+        const double *column = p->x + flip * k;
+        value -= 4 * u[flip] * (reached[flip] - column[flip] * u[flip]);
+        for (int64_t j = 0; j < k; j++)
+            reached[j] -= 2 * column[j] * u[flip];
+        u[flip] = -u[flip];
+        if (value > top) {
+            top = value;
+            memcpy(best, u, (size_t)k * sizeof *u);
+        }
+    }
+    return signed_sum(p, best) + ldexp(4 * DBL_EPSILON * p->sum, (int)k);
+}
+
+/* Parts are added up: a sum of exact values is exact, a sum with a bound in it is a bound. */
+static void add(dpmf_i_found *total, double square, dpmf_kind kind, dpmf_i_method method) {
+    total->square += square;
+    if (kind != DPMF_EXACT) total->kind = DPMF_UPPER_BOUND;
+    if (method > total->method) total->method = method; /* the later in the list says more about what was needed */
+}
+
+static dpmf_status add_bound(const part *p, scratch *s, dpmf_i_found *total) {
+    double low = 0, high = 0, value = 0;
+    TRY(dpmf_i_ascent(p->k, p->x, s->work, s->vectors, s->signs, &low, &high));
+    if (certified(p, s->signs, s->work, &value)) {
+        add(total, value, DPMF_EXACT, DPMF_I_METHOD_CERTIFIED);
+        return DPMF_OK;
+    }
+    dpmf_i_found best = DPMF_I_NOT_FOUND;
+    dpmf_i_found_improve(&best, high, DPMF_I_METHOD_DUAL);
+    dpmf_i_found_improve(&best, p->sum, DPMF_I_METHOD_ABSOLUTE);
+    if (best.square > low * (1 + 1e-9)) { /* none can be below what the ascent has reached */
+        TRY(dpmf_i_pattern_spectral(p->k, p->x, s->work, &value));
+        dpmf_i_found_improve(&best, value, DPMF_I_METHOD_SPECTRAL);
+        if (p->k <= DPMF_I_SIGNS_MAX)
+            dpmf_i_found_improve(&best, M_PI_2 * best_signs(p, s->signs), DPMF_I_METHOD_SIGNS);
+    }
+    add(total, best.square, DPMF_UPPER_BOUND, best.method);
+    return DPMF_OK;
+}
+
+static dpmf_status add_part(const part *p, scratch *s, dpmf_i_found *total) {
+    double value = 0;
+    if (p->balanced) {
+        add(total, p->sum, DPMF_EXACT, p->negative ? DPMF_I_METHOD_BALANCED : DPMF_I_METHOD_NON_NEGATIVE);
+        return DPMF_OK;
+    }
+    for (int64_t i = 0; i < p->k; i++)
+        s->signs[i] = 1;
+    if (certified(p, s->signs, s->work, &value)) {
+        add(total, value, DPMF_EXACT, DPMF_I_METHOD_CERTIFIED);
+        return DPMF_OK;
+    }
+    return add_bound(p, s, total);
+}
+
+/* ---- a whole pattern ---- */
+
+static dpmf_status add_parts(int64_t k, const double *x, dpmf_sensitivity_bound bound, scratch *s,
+                             dpmf_i_found *total) {
+    for (int64_t i = 0; i < k; i++) {
+        if (s->colour[i] != 0) continue;
+        part p = collect(k, x, i, s);
+        if (bound == DPMF_BOUND_ABSOLUTE)
+            add(total, p.sum, DPMF_UPPER_BOUND, DPMF_I_METHOD_ABSOLUTE);
+        else if (bound == DPMF_BOUND_SIGNS)
+            add(total, M_PI_2 * (p.balanced ? p.sum : best_signs(&p, s->signs)), DPMF_UPPER_BOUND, DPMF_I_METHOD_SIGNS);
+        else
+            TRY(add_part(&p, s, total));
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound, dpmf_i_found *out) {
+    dpmf_i_found total = {0, DPMF_EXACT, DPMF_I_METHOD_NON_NEGATIVE};
+    scratch s;
+    TRY(scratch_make(k, &s));
+    dpmf_status status = DPMF_OK;
+    if (bound == DPMF_BOUND_SPECTRAL) {
+        total = (dpmf_i_found){0, DPMF_UPPER_BOUND, DPMF_I_METHOD_SPECTRAL};
+        status = dpmf_i_pattern_spectral(k, x, s.work, &total.square);
+    } else {
+        status = add_parts(k, x, bound, &s, &total);
+    }
+    scratch_free(&s);
+    if (status == DPMF_OK) *out = total;
+    return status;
+}

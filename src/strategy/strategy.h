@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strategy: the ops table that every family fills in. C has `rows` rows and one column a step; W is a left inverse,
+ * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy.c then builds what it can from the
+ * others (a column from apply, norms from columns, ...).
+ */
+#ifndef DPMF_STRATEGY_H
+#define DPMF_STRATEGY_H
+
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "base/status.h"
+#include "strategy/tree.h"
+
+typedef struct dpmf_i_strategy_ops {
+    const char *class_name;            /* how the file names the representation: "toeplitz", "banded", "tree", ... */
+    void (*release)(dpmf_strategy *s); /* optional */
+    int64_t (*rows)(const dpmf_strategy *s);                                  /* optional: steps */
+    dpmf_status (*apply)(const dpmf_strategy *s, const double *x, double *y); /* y = C x; x != y */
+    dpmf_status (*solve)(const dpmf_strategy *s, const double *y, double *x); /* x = W y; x != y */
+
+    /* The stream of W Z; optional: without it every row needs every seed. */
+    void (*step)(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row);
+    int64_t (*seeds)(const dpmf_strategy *s, int64_t t); /* optional: 1 seed row a step */
+    int64_t (*buffers)(const dpmf_strategy *s);
+
+    dpmf_status (*column)(const dpmf_strategy *s, int64_t j, double *column); /* optional; `rows` numbers */
+    dpmf_status (*column_norms)(const dpmf_strategy *s, double *norms);       /* optional */
+    dpmf_status (*gram)(const dpmf_strategy *s, int64_t lag, double *values); /* optional: (C'C)[t, t+lag], all t */
+    void (*covariance)(const dpmf_strategy *s, int64_t t, double *values);    /* optional: (W W')[t, t..n) */
+    void (*inverse_part)(const dpmf_strategy *s, int64_t t, int64_t j, int64_t count, double *values);
+    /* optional: W[t, j..j+count) for a square C and j + count <= t + 1, cheaply */
+
+    /* Band structure of a square C; optional: none. Row t, j = 0..bands-1; entries left of column 0 are 0. */
+    int64_t (*bands)(const dpmf_strategy *s);
+    void (*row)(const dpmf_strategy *s, int64_t t, double *values); /* C[t, t-j] */
+    int64_t (*inverse_bands)(const dpmf_strategy *s);
+    void (*inverse_row)(const dpmf_strategy *s, int64_t t, double *values); /* C^-1[t, t-j] */
+
+    /* First columns of C and C^-1 if C is Toeplitz (counts may be less than steps: zeros follow). */
+    void (*toeplitz)(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
+                     const double **inverse);
+
+    /* The file: numbers to an open JSON object, arrays to `tensors` (borrowed). Each class has a reader in its file. */
+    void (*write)(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors);
+} dpmf_i_strategy_ops;
+
+/*
+ * Which of the optional entries mean something for this object. A new strategy can do what its table has; a wrapper,
+ * whose table has everything, can do what its inner strategy can.
+ */
+enum {
+    DPMF_I_CAN_STEP = 1,
+    DPMF_I_CAN_GRAM = 2,
+    DPMF_I_CAN_COVARIANCE = 4,
+    DPMF_I_CAN_INVERSE_PART = 8,
+    DPMF_I_CAN_ROW = 16,
+    DPMF_I_CAN_INVERSE_ROW = 32,
+    DPMF_I_CAN_TOEPLITZ = 64,
+    DPMF_I_CAN_SAVE = 128
+};
+
+struct dpmf_strategy {
+    const dpmf_i_strategy_ops *ops;
+    int references; /* atomic */
+    unsigned can;
+    int64_t steps;
+    const char *family;  /* a string constant */
+    int64_t singular_at; /* the first t with C[t,t] = 0, or -1: then C has a left inverse */
+};
+
+static inline int dpmf_i_strategy_can(const dpmf_strategy *s, unsigned what) {
+    return (s->can & what) == what;
+}
+
+/* Makes the common part of a strategy of `size` bytes, zeroed, with one reference. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_new(const dpmf_i_strategy_ops *ops, size_t size, const char *family,
+                                                int64_t steps, dpmf_strategy **out);
+
+/* Shares it: one more free is needed. Returns its argument. */
+dpmf_strategy *dpmf_i_strategy_retain(const dpmf_strategy *strategy);
+
+/* Structure, with the missing entries of the table filled in. */
+int64_t dpmf_i_strategy_bands(const dpmf_strategy *s);
+int64_t dpmf_i_strategy_inverse_bands(const dpmf_strategy *s);
+int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
+                             const double **inverse); /* 1 if Toeplitz */
+
+/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy_gram.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
+
+/* The repeated block and how often; the strategy itself and 1 if it is not stamped. */
+const dpmf_strategy *dpmf_i_strategy_block(const dpmf_strategy *s, int64_t *stamps);
+
+/* The strategy inside a column normalization and its norms; the strategy itself and NULL if there is none. */
+const dpmf_strategy *dpmf_i_strategy_scaled(const dpmf_strategy *s, const double **norms);
+
+/* Is it a tree, and which? */
+int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_tree_kind *kind);
+
+/* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
+int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
+
+/* W whole, steps x rows numbers (strategy_triangular.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w);
+
+/* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s);
+
+/* The dense matrix itself where there is one, else NULL. */
+const double *dpmf_i_strategy_dense_matrix(const dpmf_strategy *s);
+
+/* C = A for which workload? NULL if it is not of that class. */
+const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s);
+
+/* The families, each in its file. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_identity(int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_bsr(const dpmf_workload *workload, int64_t bands,
+                                                       dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t bands,
+                                                        dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_tree(dpmf_i_tree_kind kind, int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_fft(int64_t steps, int best, dpmf_strategy **out);
+
+/* Their readers: from a mechanism file's JSON object and arrays. */
+typedef struct dpmf_i_strategy_source {
+    const cJSON *object;
+    const dpmf_i_tensors *tensors;
+    const dpmf_workload *workload;
+    const char *family; /* a string constant */
+    int64_t steps;
+} dpmf_i_strategy_source;
+DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+/* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_array(const dpmf_i_strategy_source *source, const char *name, int64_t rows,
+                                                  int64_t columns, const dpmf_i_tensor **out);
+
+/* The strategy part of a mechanism file: an object {"class": ..., "family": ..., numbers} and arrays "strategy.*". */
+void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
+                                                 const dpmf_i_tensors *tensors, dpmf_strategy **out);
+
+#endif

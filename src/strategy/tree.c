@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tree aggregation (Dwork, Naor, Pitassi and Rothblum 2010; Honaker 2015; Denisov et al. 2022, Appendix C;
+ * Choquette-Choo et al. 2023, Appendix D). C has one row for each node of a binary tree over the steps, 1 on the steps
+ * it covers (tree.h). Three left inverses W of C (W C = I; the noise of the steps is W Z):
+ *
+ *     tree          a prefix sum is the sum of the nodes of its binary expansion; rows: complete nodes
+ *     tree-online   each of those nodes is estimated from itself and all nodes below it (Honaker's estimator from
+ *                   below): a node of level c has variance 2^c/(2^(c+1)-1); rows: touched nodes. At the last step the
+ *                   root is used with the weights of the completed tree, its virtual nodes being zero (completion).
+ *     tree-full     W = C^+, the best linear decoder
+ *
+ * All three stream with L = ceil(log2 n) kept rows. For the first two the state is the estimates of the pending nodes
+ * (tree.h). For tree-full, W W' = (C'C)^-1 is all that the law of the noise depends on, and it has a square root that
+ * runs top down: draw the noise of the root, then split it between the two halves of every node as its conditional law
+ * given their sum,
+ *
+ *     x_left = w x + sqrt(w a_right) z,   x_right = x - x_left,   w = a_left/(a_left + a_right),
+ *
+ * a the variance of a subtree's sum under (C'C)^-1, by the recursion a = (a_left + a_right)/(1 + a_left + a_right).
+ * That square matrix is what `tree-full` holds as C^-1: same C'C, same noise law, n seeds and no pseudo-inverse.
+ */
+#include "base/memory.h"
+#include "strategy/strategy.h"
+#include "strategy/tree.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- the tree ---- */
+
+void dpmf_i_tree_step_at(dpmf_i_tree_kind kind, int64_t steps, int64_t t, dpmf_i_tree_step *out) {
+    int c = dpmf_i_trailing_zeros(t + 1);
+    if (kind == DPMF_I_TREE_ONLINE && t == steps - 1) c = dpmf_i_tree_levels(steps);
+    double whole = exp2(c + 1) - 1;
+    out->top = c;
+    for (int l = 0; l <= c; l++) {
+        out->alpha[l] = kind == DPMF_I_TREE_ONLINE ? exp2(l) / whole : l == c;
+        out->beta[l] = kind == DPMF_I_TREE_ONLINE ? (exp2(l + 1) - 1) / whole : 0;
+    }
+}
+
+void dpmf_i_tree_weights_fill(int64_t steps, dpmf_i_tree_weights *out) {
+    out->steps = steps;
+    out->levels = dpmf_i_tree_levels(steps);
+    for (int l = 0; l <= out->levels; l++)
+        out->complete[l] = exp2(l) / (exp2(l + 1) - 1);
+    out->spine[0] = 1;
+    for (int l = 1; l <= out->levels; l++) {
+        int has_left = (int)(((steps - 1) >> (l - 1)) & 1);
+        double below = out->spine[l - 1] + (has_left ? out->complete[l - 1] : 0);
+        out->spine[l] = below / (1 + below);
+    }
+}
+
+double dpmf_i_tree_weight(const dpmf_i_tree_weights *w, int level, int64_t j) {
+    int64_t last = (w->steps - 1) >> level;
+    return j > last ? 0 : j == last ? w->spine[level] : w->complete[level];
+}
+
+/* The highest level at which the node over leaf t is a row. */
+static int highest_row(dpmf_i_tree_kind kind, int64_t steps, int64_t t) {
+    int l = dpmf_i_tree_levels(steps);
+    if (kind != DPMF_I_TREE_VANILLA) return l;
+    while (((t >> l) + 1) > (steps >> l))
+        l--; /* complete: (j+1) 2^l <= n; the leaf itself always is */
+    return l;
+}
+
+int64_t dpmf_i_tree_common(dpmf_i_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
+    int lowest = dpmf_i_bit_length(t ^ u), highest = highest_row(kind, steps, t);
+    return highest >= lowest ? highest - lowest + 1 : 0;
+}
+
+/* ---- the strategies ---- */
+
+typedef struct tree {
+    dpmf_strategy base;
+    dpmf_i_tree_kind kind;
+    int levels;
+    dpmf_i_tree_weights weights;
+} tree;
+
+static const tree *cast(const dpmf_strategy *s) {
+    return (const tree *)s;
+}
+
+/* The level of the highest row that ends with leaf t. */
+static int top_row(const tree *s, int64_t t) {
+    int64_t n = s->base.steps;
+    return s->kind != DPMF_I_TREE_VANILLA && t == n - 1 ? s->levels : dpmf_i_trailing_zeros(t + 1);
+}
+
+static int64_t tree_seeds(const dpmf_strategy *s, int64_t t) {
+    return top_row(cast(s), t) + 1;
+}
+
+/* Rows in the order of their last leaf, then level: node (t, l) is row 2t - popcount(t) + l. */
+static int64_t first_row(int64_t t) {
+    return 2 * t - __builtin_popcountll((unsigned long long)t);
+}
+
+static int64_t tree_rows(const dpmf_strategy *s) {
+    return first_row(s->steps - 1) + tree_seeds(s, s->steps - 1);
+}
+
+static int64_t tree_buffers(const dpmf_strategy *s) {
+    return cast(s)->levels;
+}
+
+/* Pending sums by the binary counter: the node of level l ending at t is x_t plus the pending sums below level l. */
+static dpmf_status tree_apply(const dpmf_strategy *s, const double *x, double *y) {
+    double pending[DPMF_I_TREE_LEVELS_MAX + 1] = {0};
+    for (int64_t t = 0; t < s->steps; t++) {
+        double *row = y + first_row(t), sum = x[t];
+        int top = top_row(cast(s), t);
+        for (int l = 0; l <= top; l++) {
+            row[l] = sum;
+            if ((t >> l) & 1) sum += pending[l];
+        }
+        pending[dpmf_i_trailing_zeros(t + 1)] = row[dpmf_i_trailing_zeros(t + 1)];
+    }
+    return DPMF_OK;
+}
+
+static void tree_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
+                      double *row) {
+    dpmf_i_tree_step plan;
+    dpmf_i_tree_step_at(cast(s)->kind, s->steps, t, &plan);
+    int keep = plan.top < cast(s)->levels; /* the root is never pending */
+    for (int64_t i = 0; i < count; i++) {
+        double e = 0, used = 0;
+        for (int l = 0; l <= plan.top; l++)
+            e += plan.alpha[l] * seed[l * count + i];
+        for (int l = 0; l < plan.top; l++) {
+            if (!((t >> l) & 1)) continue;
+            e += plan.beta[l] * state[l * count + i];
+            used += state[l * count + i];
+        }
+        row[i] = e - used;
+        if (keep) state[plan.top * count + i] = e;
+    }
+}
+
+/* All steps of one column: used by solve for both kinds of stream. */
+static dpmf_status solve_by_steps(const dpmf_strategy *s, const double *y, double *x) {
+    double *state = NULL;
+    TRY(dpmf_i_alloc_doubles(s->ops->buffers(s), "the tree's state", &state));
+    for (int64_t t = 0; t < s->steps; t++) {
+        s->ops->step(s, t, 1, y, state, &x[t]);
+        y += s->ops->seeds(s, t);
+    }
+    dpmf_i_free(state);
+    return DPMF_OK;
+}
+
+static dpmf_status tree_column(const dpmf_strategy *s, int64_t j, double *column) {
+    memset(column, 0, (size_t)tree_rows(s) * sizeof *column);
+    int highest = highest_row(cast(s)->kind, s->steps, j);
+    for (int l = 0; l <= highest; l++) {
+        int64_t last = (((j >> l) + 1) << l) - 1;
+        if (last > s->steps - 1) last = s->steps - 1;
+        column[first_row(last) + l] = 1;
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status tree_gram(const dpmf_strategy *s, int64_t lag, double *values) {
+    for (int64_t t = 0; t + lag < s->steps; t++)
+        values[t] = (double)dpmf_i_tree_common(cast(s)->kind, s->steps, t, t + lag);
+    return DPMF_OK;
+}
+
+static void tree_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+    (void)s, (void)w, (void)tensors; /* the family and the number of steps say it all */
+}
+
+/* ---- tree-full, top down ---- */
+
+/* The splits made at step t, from the node that opens with leaf t down to the leaf. */
+typedef struct split {
+    int level; /* of the halves */
+    double w, spread;
+} split;
+
+static int splits_at(const tree *s, int64_t t, split out[DPMF_I_TREE_LEVELS_MAX]) {
+    int count = 0;
+    for (int l = (t == 0 ? s->levels : dpmf_i_trailing_zeros(t)) - 1; l >= 0; l--) {
+        double left = dpmf_i_tree_weight(&s->weights, l, t >> l);
+        double right = dpmf_i_tree_weight(&s->weights, l, (t >> l) + 1);
+        if (right == 0) continue; /* the right half has no leaf */
+        double w = left / (left + right);
+        out[count++] = (split){l, w, sqrt(w * right)};
+    }
+    return count;
+}
+
+static int64_t full_seeds(const dpmf_strategy *s, int64_t t) {
+    split splits[DPMF_I_TREE_LEVELS_MAX];
+    return splits_at(cast(s), t, splits) + (t == 0);
+}
+
+static void full_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
+                      double *row) {
+    const tree *self = cast(s);
+    split splits[DPMF_I_TREE_LEVELS_MAX];
+    int split_count = splits_at(self, t, splits);
+    double root = sqrt(self->weights.spine[self->levels]);
+    const double *from = t == 0 ? seed : state + dpmf_i_trailing_zeros(t) * count;
+    const double *z = t == 0 ? seed + count : seed;
+    for (int64_t i = 0; i < count; i++) {
+        double x = t == 0 ? root * from[i] : from[i];
+        for (int k = 0; k < split_count; k++) {
+            double left = splits[k].w * x + splits[k].spread * z[k * count + i];
+            state[splits[k].level * count + i] = x - left;
+            x = left;
+        }
+        row[i] = x;
+    }
+}
+
+/* The sums of all nodes, level by level: sums[l] starts at offset[l]. */
+static dpmf_status node_sums(const tree *s, const double *x, double **sums, int64_t *offset) {
+    int64_t n = s->base.steps, total = 0;
+    for (int l = 0; l <= s->levels; l++) {
+        offset[l] = total;
+        total += ((n - 1) >> l) + 2; /* one more, zero, so that a missing right half reads as 0 */
+    }
+    TRY(dpmf_i_alloc_doubles(total, "the sums of a tree", sums));
+    memcpy(*sums, x, (size_t)n * sizeof **sums);
+    for (int l = 1; l <= s->levels; l++)
+        for (int64_t j = 0; j <= (n - 1) >> l; j++)
+            (*sums)[offset[l] + j] = (*sums)[offset[l - 1] + 2 * j] + (*sums)[offset[l - 1] + 2 * j + 1];
+    return DPMF_OK;
+}
+
+/* C x: each seed read back from the sums, z = (x_left - w x) / spread. */
+static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y) {
+    const tree *self = cast(s);
+    int64_t offset[DPMF_I_TREE_LEVELS_MAX + 1];
+    double *sums = NULL;
+    TRY(node_sums(self, x, &sums, offset));
+    int64_t at = 0;
+    y[at++] = sums[offset[self->levels]] / sqrt(self->weights.spine[self->levels]);
+    for (int64_t t = 0; t < s->steps; t++) {
+        split splits[DPMF_I_TREE_LEVELS_MAX];
+        int split_count = splits_at(self, t, splits);
+        for (int k = 0; k < split_count; k++) {
+            int l = splits[k].level;
+            double left = sums[offset[l] + (t >> l)], right = sums[offset[l] + (t >> l) + 1];
+            /* x_left - w (x_left + x_right), without the cancellation */
+            y[at++] = ((1 - splits[k].w) * left - splits[k].w * right) / splits[k].spread;
+        }
+    }
+    assert(at == s->steps);
+    dpmf_i_free(sums);
+    return DPMF_OK;
+}
+
+#define COMMON_ENTRIES                                                                                                 \
+    .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram, .write = tree_write
+
+static const dpmf_i_strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = tree_step,
+                                          .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
+static const dpmf_i_strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
+
+static const char *const NAMES[] = {
+    [DPMF_I_TREE_VANILLA] = "tree", [DPMF_I_TREE_ONLINE] = "tree-online", [DPMF_I_TREE_FULL] = "tree-full"};
+
+dpmf_status dpmf_i_strategy_create_tree(dpmf_i_tree_kind kind, int64_t steps, dpmf_strategy **out) {
+    tree *s = NULL;
+    TRY(dpmf_i_strategy_new(kind == DPMF_I_TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps,
+                            (dpmf_strategy **)&s));
+    s->kind = kind;
+    s->levels = dpmf_i_tree_levels(steps);
+    dpmf_i_tree_weights_fill(steps, &s->weights);
+    *out = &s->base;
+    return DPMF_OK;
+}
+
+int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_tree_kind *kind) {
+    if (s->ops != &BELOW && s->ops != &FULL) return 0;
+    *kind = cast(s)->kind;
+    return 1;
+}
+
+dpmf_status dpmf_i_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    for (int kind = DPMF_I_TREE_VANILLA; kind <= DPMF_I_TREE_FULL; kind++)
+        if (strcmp(source->family, NAMES[kind]) == 0)
+            return dpmf_i_strategy_create_tree((dpmf_i_tree_kind)kind, source->steps, out);
+    return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
+}

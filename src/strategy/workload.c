@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
+ * the named workloads A^-1 has at most three bands, so two rows are kept.
+ */
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct own {
+    dpmf_strategy base;
+    dpmf_workload *workload;
+    double *c, *inverse; /* the series of A and A^-1 if A is Toeplitz and named, else NULL */
+} own;
+
+static const own *cast(const dpmf_strategy *s) {
+    return (const own *)s;
+}
+
+static void own_release(dpmf_strategy *s) {
+    dpmf_workload_free(((own *)s)->workload);
+    dpmf_i_free(((own *)s)->c);
+    dpmf_i_free(((own *)s)->inverse);
+}
+
+static dpmf_status own_apply(const dpmf_strategy *s, const double *x, double *y) {
+    return dpmf_workload_apply(cast(s)->workload, x, y);
+}
+
+static dpmf_status own_solve(const dpmf_strategy *s, const double *y, double *x) {
+    return dpmf_workload_solve(cast(s)->workload, y, x);
+}
+
+static void own_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row) {
+    dpmf_i_workload_inverse_step(cast(s)->workload, t, count, seed, state, row);
+}
+
+static int64_t own_buffers(const dpmf_strategy *s) {
+    return dpmf_i_workload_inverse_buffers(cast(s)->workload);
+}
+
+static dpmf_status own_column_norms(const dpmf_strategy *s, double *norms) {
+    return dpmf_i_workload_column_norms(cast(s)->workload, norms);
+}
+
+static int64_t own_inverse_bands(const dpmf_strategy *s) {
+    int q = 0, r = 0;
+    dpmf_workload_inverse_bands(cast(s)->workload, &q, &r);
+    assert(q >= 0 && r == 0);
+    return q + 1 > s->steps ? s->steps : q + 1;
+}
+
+static void own_inverse_row(const dpmf_strategy *s, int64_t t, double *values) {
+    double q[3], r[2];
+    dpmf_status status = dpmf_workload_inverse_row(cast(s)->workload, t, q, r);
+    assert(status == DPMF_OK);
+    (void)status;
+    memcpy(values, q, (size_t)own_inverse_bands(s) * sizeof *values);
+}
+
+static void own_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
+                         const double **inverse) {
+    *count = *inverse_count = s->steps;
+    *c = cast(s)->c;
+    *inverse = cast(s)->inverse;
+}
+
+static void own_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+    const dpmf_workload *workload = cast(s)->workload;
+    dpmf_i_json_open(w, "workload", '{');
+    dpmf_i_workload_write(workload, "strategy.workload", w, tensors);
+    dpmf_i_json_close(w, '}');
+}
+
+static const dpmf_i_strategy_ops OWN = {.class_name = "workload",
+                                        .release = own_release,
+                                        .apply = own_apply,
+                                        .solve = own_solve,
+                                        .step = own_step,
+                                        .buffers = own_buffers,
+                                        .column_norms = own_column_norms,
+                                        .inverse_bands = own_inverse_bands,
+                                        .inverse_row = own_inverse_row,
+                                        .toeplitz = own_toeplitz,
+                                        .write = own_write};
+
+/* Bands of the inverse are known for the named workloads, and with Nesterov's R it has none. */
+static int has_banded_inverse(const dpmf_workload *workload) {
+    int q = 0, r = 0;
+    dpmf_workload_inverse_bands(workload, &q, &r);
+    return q >= 0 && r == 0;
+}
+
+dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out) {
+    own *s = NULL;
+    dpmf_status status = DPMF_OK;
+    int64_t n = workload->steps;
+    int named = workload->form == DPMF_I_WORKLOAD_NAMED;
+    TRY(dpmf_i_strategy_new(&OWN, sizeof *s, "workload", n, (dpmf_strategy **)&s));
+    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_CAN_INVERSE_ROW;
+    s->workload = dpmf_i_workload_retain(workload);
+    if (!named || !workload->toeplitz)
+        s->base.can &= ~(unsigned)DPMF_I_CAN_TOEPLITZ;
+    else {
+        TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C", &s->c));
+        TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
+        TRY_DONE(dpmf_i_workload_series(workload, 1, n, s->c));
+        TRY_DONE(dpmf_i_workload_series(workload, -1, n, s->inverse));
+    }
+    *out = &s->base;
+    s = NULL;
+done:
+    dpmf_strategy_free((dpmf_strategy *)s);
+    return status;
+}
+
+const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s) {
+    return s->ops == &OWN ? cast(s)->workload : NULL;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CSV, strictly: one header line of distinct names, then lines of as many fields, separated by commas, without quotes;
+ * lines end in LF or CRLF. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
+ * numbers in the order in which they appear first.
+ */
+#include "train/dataset.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct field {
+    const char *text;
+    size_t length;
+} field;
+
+typedef struct reader {
+    const char *at, *end;
+    const char *name;             /* of the file */
+    int64_t line;                 /* from 1; of what was read last */
+    char names[65];               /* digest of those of the features, in order */
+    int64_t columns, label, unit; /* unit -1: none */
+    field *fields;                /* of one line */
+    field *users;                 /* of each example */
+} reader;
+
+static dpmf_status refuse(const reader *r, const char *what, const field *f) {
+    char shown[64];
+    return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s', line %" PRId64 ": '%s' is not %s", r->name, r->line,
+                       dpmf_i_show(f->text, f->length, shown), what);
+}
+
+/* The next line without its end; 0: there is none. */
+static int next_line(reader *r, field *line) {
+    if (r->at >= r->end) return 0;
+    const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
+    const char *last = stop != NULL ? stop : r->end;
+    line->text = r->at;
+    line->length = (size_t)(last - r->at);
+    if (line->length > 0 && line->text[line->length - 1] == '\r') line->length--;
+    r->at = stop != NULL ? stop + 1 : r->end;
+    r->line++;
+    return 1;
+}
+
+static int64_t count_fields(const field *line) {
+    int64_t count = 1;
+    for (size_t i = 0; i < line->length; i++)
+        count += line->text[i] == ',';
+    return count;
+}
+
+/* Into r->fields, exactly r->columns of them. */
+static dpmf_status split(reader *r, const field *line) {
+    const char *at = line->text, *end = line->text + line->length;
+    const int64_t found = count_fields(line);
+    if (found != r->columns)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT,
+                           "'%s', line %" PRId64 " has %" PRId64 " fields, accepted: %" PRId64 " as in the header",
+                           r->name, r->line, found, r->columns);
+    if (memchr(line->text, '"', line->length) != NULL)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT,
+                           "'%s', line %" PRId64 " has a quotation mark: fields are read as they are", r->name,
+                           r->line);
+    for (int64_t i = 0; i < found; i++) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *stop = comma != NULL ? comma : end;
+        r->fields[i] = (field){at, (size_t)(stop - at)};
+        at = stop + 1;
+    }
+    return DPMF_OK;
+}
+
+static int is_text(const field *f, const char *text) {
+    return f->length == strlen(text) && memcmp(f->text, text, f->length) == 0;
+}
+
+static int compare_fields(const void *a, const void *b) {
+    const field *x = a, *y = b;
+    const size_t shorter = x->length < y->length ? x->length : y->length;
+    const int order = memcmp(x->text, y->text, shorter);
+    if (order != 0) return order;
+    if (x->length != y->length) return x->length < y->length ? -1 : 1;
+    return x->text < y->text ? -1 : x->text > y->text; /* equal names: in the order of the file */
+}
+
+static int same(const field *x, const field *y) {
+    return x->length == y->length && memcmp(x->text, y->text, x->length) == 0;
+}
+
+static dpmf_status find_column(const reader *r, const char *wanted, int64_t *column) {
+    for (int64_t i = 0; i < r->columns; i++)
+        if (is_text(&r->fields[i], wanted)) {
+            *column = i;
+            return DPMF_OK;
+        }
+    char shown[64];
+    return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' has no column '%s'", r->name,
+                       dpmf_i_show(wanted, strlen(wanted), shown));
+}
+
+/* Two data sets whose features have other names, or another order, do not belong together. */
+static dpmf_status digest_names(reader *r) {
+    dpmf_status status = DPMF_OK;
+    dpmf_i_part *parts = NULL;
+    int count = 0;
+    if (r->columns > INT32_MAX / 2)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' has %" PRId64 " columns, too many", r->name, r->columns);
+    TRY(dpmf_i_alloc(2 * r->columns, sizeof *parts, "the columns", (void **)&parts));
+    for (int64_t i = 0; i < r->columns; i++) {
+        if (i == r->label || i == r->unit) continue;
+        parts[count++] = (dpmf_i_part){r->fields[i].text, r->fields[i].length};
+        parts[count++] = (dpmf_i_part){",", 1};
+    }
+    status = dpmf_i_sha256(count, parts, r->names);
+    dpmf_i_free(parts);
+    return status;
+}
+
+/* The names: where label and unit are, none empty, none twice. */
+static dpmf_status read_names(reader *r, const char *label, const char *unit) {
+    TRY(find_column(r, label, &r->label));
+    if (unit != NULL) TRY(find_column(r, unit, &r->unit));
+    if (r->label == r->unit)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the label and the unit of '%s' are the same column", r->name);
+    if (r->columns < (unit != NULL ? 3 : 2))
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' has no columns of features", r->name);
+    TRY(digest_names(r));
+    qsort(r->fields, (size_t)r->columns, sizeof *r->fields, compare_fields);
+    for (int64_t i = 0; i < r->columns; i++) {
+        if (r->fields[i].length == 0)
+            return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s', line 1: a column has no name", r->name);
+        if (i > 0 && same(&r->fields[i - 1], &r->fields[i]))
+            return refuse(r, "the name of one column only", &r->fields[i]);
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status read_header(reader *r, const char *label, const char *unit) {
+    field line;
+    if (!next_line(r, &line) || line.length == 0)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' has no header line: names of columns are accepted", r->name);
+    r->columns = count_fields(&line);
+    r->unit = -1;
+    TRY(dpmf_i_alloc(r->columns, sizeof *r->fields, "the columns", (void **)&r->fields));
+    TRY(split(r, &line));
+    return read_names(r, label, unit);
+}
+
+static int64_t count_lines(const reader *r) {
+    reader copy = *r;
+    field line;
+    int64_t count = 0;
+    while (next_line(&copy, &line))
+        count++;
+    return count;
+}
+
+/* One line becomes example i. */
+static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
+    float *x = made->x + i * made->features;
+    for (int64_t j = 0; j < r->columns; j++) {
+        const field *f = &r->fields[j];
+        int64_t label = 0;
+        double value = 0.0;
+        if (j == r->unit) {
+            if (f->length == 0) return refuse(r, "a user's name", f);
+            r->users[i] = *f;
+        } else if (j == r->label) {
+            if (!dpmf_i_parse_integer(f->text, f->length, &label) || label < 0 || label >= DPMF_I_CLASSES_MAX)
+                return refuse(r, "a label: whole numbers from 0 to 65535 are accepted", f);
+            made->label[i] = (int32_t)label;
+        } else {
+            if (!dpmf_i_parse_double(f->text, f->length, &value) || !isfinite((float)value))
+                return refuse(r, "a number: finite numbers below 3.4e38 are accepted", f);
+            *x++ = (float)value;
+        }
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status read_examples(reader *r, dpmf_dataset *made) {
+    field line;
+    for (int64_t i = 0; next_line(r, &line); i++) {
+        TRY(split(r, &line));
+        TRY(read_example(r, made, i));
+    }
+    return DPMF_OK;
+}
+
+/* Sorted names put equal users side by side, the first to appear in front; its place then orders the users. */
+typedef struct user {
+    field name;
+    int64_t example;
+} user;
+
+static int compare_users(const void *a, const void *b) {
+    return compare_fields(&((const user *)a)->name, &((const user *)b)->name);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static dpmf_status number_users(const reader *r, dpmf_dataset *made) {
+    dpmf_status status = DPMF_OK;
+    user *sorted = NULL;
+    int64_t *first = NULL;
+    int64_t users = 0;
+    TRY_DONE(dpmf_i_alloc(made->count, sizeof *sorted, "the users", (void **)&sorted));
+    TRY_DONE(dpmf_i_alloc(made->count, sizeof *first, "the users", (void **)&first));
+    for (int64_t i = 0; i < made->count; i++)
+        sorted[i] = (user){r->users[i], i};
+    qsort(sorted, (size_t)made->count, sizeof *sorted, compare_users);
+    for (int64_t i = 0; i < made->count; i++) { /* for now a user is the place of its first example */
+        if (i == 0 || !same(&sorted[i].name, &sorted[i - 1].name)) first[users++] = sorted[i].example;
+        made->unit[sorted[i].example] = first[users - 1];
+    }
+    qsort(first, (size_t)users, sizeof *first, compare_places);
+    for (int64_t i = 0; i < made->count; i++) {
+        const int64_t *place = bsearch(&made->unit[i], first, (size_t)users, sizeof *first, compare_places);
+        made->unit[i] = place - first;
+    }
+    made->units = users;
+done:
+    dpmf_i_free(sorted);
+    dpmf_i_free(first);
+    return status;
+}
+
+dpmf_status dpmf_i_csv_decode(const char *text, size_t size, const char *name, const char *label, const char *unit,
+                              dpmf_dataset **out) {
+    dpmf_status status = DPMF_OK;
+    reader r = {.at = text, .end = text + size, .name = name};
+    dpmf_dataset *made = NULL;
+    if (!dpmf_i_utf8_valid((const uint8_t *)text, size) || memchr(text, 0, size) != NULL)
+        return dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' is not a text file: UTF-8 without zero bytes is accepted", name);
+    TRY_DONE(read_header(&r, label, unit));
+    const int64_t count = count_lines(&r), features = r.columns - (unit != NULL ? 2 : 1);
+    if (count == 0) {
+        status = dpmf_i_fail(DPMF_ERROR_FORMAT, "'%s' has a header line and no examples", name);
+        goto done;
+    }
+    TRY_DONE(dpmf_i_dataset_allocate(count, features, unit != NULL, &made));
+    if (unit != NULL) TRY_DONE(dpmf_i_alloc(count, sizeof *r.users, "the users", (void **)&r.users));
+    memcpy(made->names, r.names, sizeof made->names);
+    TRY_DONE(read_examples(&r, made));
+    dpmf_i_dataset_count_classes(made);
+    if (unit != NULL) TRY_DONE(number_users(&r, made));
+    TRY_DONE(dpmf_i_dataset_digest(made));
+done:
+    dpmf_i_free(r.fields);
+    dpmf_i_free(r.users);
+    if (status == DPMF_OK)
+        *out = made;
+    else
+        dpmf_dataset_free(made);
+    return status;
+}
+
+dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit, dpmf_dataset **out) {
+    char name[64];
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (path == NULL || label == NULL || out == NULL)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_csv: the path, the label or out is NULL");
+    TRY(dpmf_i_file_read(path, "data file", &bytes, &size));
+    const size_t length = strlen(path);
+    dpmf_i_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
+    dpmf_status status = dpmf_i_csv_decode((const char *)bytes, size, name, label, unit, out);
+    dpmf_i_free(bytes);
+    return status;
+}

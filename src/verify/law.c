@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The law of the noise: the first rows y_t of the public float32 stream, under a fresh key, are clip x sigma x
+ * sensitivity x W Z. Whitened, x = L y / scale with L = C where C is lower triangular (else the inverse Cholesky factor of W W'),
+ * they must be independent standard normal numbers. For N of them, and any a > 0, each of these is missed with
+ * probability at most e^-a:
+ *
+ *     sum of x              N(0, N): beyond +- sqrt(2 a N)
+ *     sum of x^2            chi-square: above N + 2 sqrt(N a) + 2 a, or below N - 2 sqrt(N a)  (Laurent and Massart 2000,
+ *                           Lemma 1)
+ *     sum of x_i x_(i+l)    a quadratic form of trace 0, M/2 = its squared Frobenius norm for M terms and operator norm at
+ *                           most 1: beyond +- (sqrt(2 M a) + 2 a)  (ibidem)
+ *     how many |x| > 3      binomial (N, p): beyond N p +- (sqrt(2 N p a) + a)  (Bernstein)
+ *
+ * With a = 27 and 70 such events in all (2 for the sum, 2, 2 x 32 for the lags, 2) noise that is right fails a
+ * verification with probability below 70 e^-27 < 2e-10.
+ */
+#include "verify/verify.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "strategy/strategy.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const double A = 27;
+static const double BEYOND_3 = 0.0026997960632601866; /* erfc(3/sqrt 2) */
+enum { STEPS = 128, NUMBERS = 1 << 18, DIM_MIN = 64, LAGS = 16 };
+static const uint64_t BYTES_MAX = 256u << 20;
+
+typedef struct sample {
+    int64_t steps, dim;
+    double *x; /* steps x dim */
+} sample;
+
+/* ---- whitening ---- */
+
+/* L, steps x steps, lower: the first rows and columns of C, or the inverse of the Cholesky factor of W W'. */
+static dpmf_status whitener(dpmf_i_verify *v, int64_t steps, double *l) {
+    const dpmf_strategy *s = v->mechanism->strategy;
+    const int64_t seeds = dpmf_i_seeds_before(s, steps);
+    double *w = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(steps * seeds, "the first rows of W", &w));
+    if (dpmf_i_is_lower(s, steps)) {
+        TRY_DONE(dpmf_i_first_columns(s, steps, steps, w));
+        for (int64_t t = 0; t < steps; t++)
+            for (int64_t u = 0; u <= t; u++)
+                l[t * steps + u] = w[u * steps + t];
+        goto done;
+    }
+    TRY_DONE(dpmf_i_stream_impulses(s, DPMF_I_FLOAT64, steps, seeds, NULL, v->run, w));
+    for (int64_t t = 0; t < steps; t++)
+        for (int64_t u = 0; u < steps; u++)
+            l[t * steps + u] = dpmf_i_dot(seeds, w + t * seeds, w + u * seeds);
+    TRY_DONE(dpmf_i_cholesky(steps, l));
+    TRY_DONE(dpmf_i_lower_invert(steps, l));
+done:
+    dpmf_i_free(w);
+    return status;
+}
+
+/* x = L x / scale in place, the last row first. */
+static void whiten(const sample *s, const double *l, double scale) {
+    for (int64_t t = s->steps - 1; t >= 0; t--) {
+        double *row = s->x + t * s->dim;
+        for (int64_t i = 0; i < s->dim; i++)
+            row[i] *= l[t * s->steps + t] / scale;
+        for (int64_t u = 0; u < t; u++) {
+            const double factor = l[t * s->steps + u] / scale, *other = s->x + u * s->dim;
+            for (int64_t i = 0; i < s->dim && factor != 0; i++)
+                row[i] += factor * other[i];
+        }
+    }
+}
+
+/* ---- the tests ---- */
+
+static void add_test(dpmf_i_verify *v, const char *name, double claimed, double found, double allowed,
+                     const char *what) {
+    const dpmf_check check = {.name = name,
+                              .ok = fabs(found - claimed) <= allowed, /* false for NaN */
+                              .claimed = claimed,
+                              .found = found,
+                              .tolerance = allowed};
+    dpmf_i_check_add(v->out, check,
+                     "%s of whitened float32 rows under a fresh key (absolute; a false alarm in all: below 2e-10)",
+                     what);
+}
+
+static void check_moments(dpmf_i_verify *v, const sample *s) {
+    const int64_t count = s->steps * s->dim;
+    const double n = (double)count;
+    double sum = dpmf_i_sum(count, s->x), squares = dpmf_i_dot(count, s->x, s->x);
+    int64_t beyond = 0;
+    for (int64_t i = 0; i < count; i++)
+        beyond += fabs(s->x[i]) > 3;
+    add_test(v, "noise.mean", 0, sum / n, sqrt(2 * A / n), "mean");
+    add_test(v, "noise.variance", 1, squares / n, 2 * sqrt(A / n) + 2 * A / n, "mean square");
+    add_test(v, "noise.tail", BEYOND_3, (double)beyond / n, sqrt(2 * BEYOND_3 * A / n) + A / n, "part beyond 3");
+}
+
+/* Products of numbers `lag` rows apart (within = 0), or `lag` coordinates apart in a row: their sum and how many. */
+static double lagged(const sample *s, int within, int64_t lag, int64_t *terms) {
+    double sum = 0;
+    if (!within) {
+        *terms = (s->steps - lag) * s->dim;
+        return dpmf_i_dot(*terms, s->x, s->x + lag * s->dim);
+    }
+    *terms = s->steps * (s->dim - lag);
+    for (int64_t t = 0; t < s->steps; t++)
+        sum += dpmf_i_dot(s->dim - lag, s->x + t * s->dim, s->x + t * s->dim + lag);
+    return sum;
+}
+
+static void check_correlation(dpmf_i_verify *v, const sample *s) {
+    double found = 0, allowed = 1, worst = -1;
+    for (int within = 0; within <= 1; within++)
+        for (int64_t lag = 1; lag <= LAGS; lag++) {
+            int64_t terms = 0;
+            if (lag >= (within ? s->dim : s->steps)) break;
+            const double sum = lagged(s, within, lag, &terms), m = (double)terms;
+            const double limit = (sqrt(2 * m * A) + 2 * A) / m, score = fabs(sum / m) / limit;
+            if (score <= worst) continue;
+            worst = isnan(score) ? INFINITY : score;
+            found = sum / m;
+            allowed = limit;
+        }
+    add_test(v, "noise.correlation", 0, found, allowed, "worst of 16 lags in time and 16 in a row");
+}
+
+/* ---- the rows ---- */
+
+/* The widest dim whose stream fits; 0: none does. */
+static dpmf_status choose_dim(const dpmf_mechanism *m, const dpmf_noise_options *o, int64_t steps, int64_t *out) {
+    int64_t dim = NUMBERS / steps / DIM_MIN * DIM_MIN;
+    for (; dim >= DIM_MIN; dim = dim / 2 / DIM_MIN * DIM_MIN) {
+        uint64_t bytes = 0;
+        TRY(dpmf_noise_memory(m, dim, o, &bytes, NULL));
+        if (bytes <= BYTES_MAX) break;
+    }
+    *out = dim < DIM_MIN ? 0 : dim;
+    return DPMF_OK;
+}
+
+static dpmf_status draw(dpmf_i_verify *v, const dpmf_noise_options *o, const sample *s, double *scale) {
+    uint8_t key[DPMF_KEY_SIZE];
+    float *row = NULL;
+    dpmf_noise *noise = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_key_create(key));
+    TRY_DONE(dpmf_i_alloc(s->dim, sizeof *row, "a row of noise", (void **)&row));
+    TRY_DONE(dpmf_noise_create(v->mechanism, s->dim, 1, key, o, &noise));
+    *scale = dpmf_noise_scale(noise);
+    for (int64_t t = 0; t < s->steps; t++) {
+        TRY_DONE(dpmf_noise_next(noise, row));
+        for (int64_t i = 0; i < s->dim; i++)
+            s->x[t * s->dim + i] = row[i];
+    }
+done:
+    dpmf_key_wipe(key);
+    dpmf_noise_free(noise);
+    dpmf_i_free(row);
+    return status;
+}
+
+static dpmf_status test_sample(dpmf_i_verify *v, const dpmf_noise_options *o, sample *s) {
+    double *l = NULL, scale = 1;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(s->steps * s->dim, "rows of noise", &s->x));
+    TRY_DONE(dpmf_i_alloc_doubles(s->steps * s->steps, "a whitening matrix", &l));
+    TRY_DONE(draw(v, o, s, &scale));
+    TRY_DONE(whitener(v, s->steps, l));
+    whiten(s, l, scale);
+    check_moments(v, s);
+    check_correlation(v, s);
+done:
+    dpmf_i_free(l);
+    dpmf_i_free(s->x);
+    return status;
+}
+
+dpmf_status dpmf_i_verify_law(dpmf_i_verify *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    dpmf_noise_options o = dpmf_noise_options_defaults();
+    sample s = {.steps = m->steps < STEPS ? m->steps : STEPS};
+    o.run = *v->run;
+    o.lookahead = 1; /* few rows are asked for */
+    o.label = "verification";
+    if (m->steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
+    if (!dpmf_i_verify_is_small(m) && dpmf_i_stream_is_whole(m->strategy)) {
+        dpmf_i_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first", m->steps);
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_progress(v->run, "verify: the law of the noise", 0));
+    dpmf_status status = choose_dim(m, &o, s.steps, &s.dim);
+    if (status == DPMF_OK && s.dim == 0) {
+        dpmf_i_check_skip(v->out, "noise", "not made: its stream would take too much memory here");
+        return DPMF_OK;
+    }
+    if (status == DPMF_OK) status = test_sample(v, &o, &s);
+    if (!dpmf_i_is_verdict(status)) return status;
+    dpmf_i_check_skip(v->out, "noise", "no noise can be had: %s", dpmf_last_error());
+    return DPMF_OK;
+}

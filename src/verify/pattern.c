@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sensitivity from the columns c_t of a whole C, without the routes of sensitivity_*.c: a unit that takes part in the
+ * steps p moves C g by at most sqrt(f(X_p)), X[t,u] = <c_t, c_u>, and the sensitivity is the largest over the patterns p.
+ *
+ *     one participation    the largest |c_t|
+ *     cyclic, full         every pattern, one by one
+ *     min-separation       where X[t,u] = 0 from distance 2b on, steps of a pattern interact with their neighbours alone:
+ *                          X_p is tridiagonal, signs make all its terms positive, f(X_p) is the sum of |X_p|, and the
+ *                          largest is found by a program over (participations so far, last step)
+ *     shuffled             the same over epochs, where X[t,u] = 0 beyond distance b
+ *     elsewhere            patterns at even distances: what they reach is not more than the sensitivity
+ *
+ * One pattern: the sum of X_p where it has no negative entry, else what sensitivity_pattern.c proves or reaches.
+ */
+#include "verify/verify.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "workload/participation.h"
+#include "sensitivity/sensitivity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct whole {
+    int64_t n, k, b, rows;
+    const double *columns;
+    int64_t *begins, *ends; /* where columns are other than 0 */
+    const dpmf_run *run;
+} whole;
+
+static double inner(const whole *c, int64_t t, int64_t u) {
+    const int64_t from = c->begins[t] > c->begins[u] ? c->begins[t] : c->begins[u];
+    const int64_t to = c->ends[t] < c->ends[u] ? c->ends[t] : c->ends[u];
+    if (to <= from) return 0;
+    return dpmf_i_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
+}
+
+/* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C tell. */
+static int64_t reach_in_steps(const whole *c) {
+    int64_t reach = 1;
+    for (int64_t t = 0; t < c->n; t++)
+        for (int64_t u = t + reach; u < c->n; u++)
+            if (c->begins[u] < c->ends[t] && c->begins[t] < c->ends[u]) reach = u - t + 1;
+    return reach;
+}
+
+static void largest_column(const whole *c, dpmf_i_reach *out) {
+    double largest = 0;
+    for (int64_t t = 0; t < c->n; t++)
+        largest = fmax(largest, inner(c, t, t));
+    *out = (dpmf_i_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
+}
+
+/* ---- one pattern ---- */
+
+typedef struct pattern_room {
+    double *x, *work, *vectors, *signs;
+} pattern_room;
+
+static void room_free(pattern_room *r) {
+    dpmf_i_free(r->x);
+    dpmf_i_free(r->work);
+    dpmf_i_free(r->vectors);
+    dpmf_i_free(r->signs);
+}
+
+static dpmf_status room_make(int64_t k, pattern_room *r) {
+    TRY(dpmf_i_alloc_doubles(k * k, "the matrix of a pattern", &r->x));
+    TRY(dpmf_i_alloc_doubles(k * k, "the matrix of a pattern", &r->work));
+    TRY(dpmf_i_alloc_doubles(dpmf_i_ascent_room(k), "the vectors of a pattern", &r->vectors));
+    return dpmf_i_alloc_doubles(k, "the signs of a pattern", &r->signs);
+}
+
+/* Steps start, start + gap, ...: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
+static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, pattern_room *r, double *best, int *exact) {
+    int64_t k = 0;
+    double sum = 0, size = 0, low = 0, high = 0;
+    dpmf_i_found found = DPMF_I_NOT_FOUND;
+    for (int64_t t = start; t < c->n && k < c->k; t += gap)
+        k++;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = i; j < k; j++) {
+            const double x = inner(c, start + i * gap, start + j * gap);
+            r->x[i * k + j] = r->x[j * k + i] = x;
+            sum += (i == j ? 1 : 2) * x;
+            size += (i == j ? 1 : 2) * fabs(x);
+        }
+    if (size <= *best) return DPMF_OK; /* f is at most that */
+    if (sum == size) {
+        *best = sum;
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_pattern_evaluate(k, r->x, DPMF_BOUND_AUTO, &found));
+    if (found.kind == DPMF_EXACT) {
+        *best = fmax(*best, found.square);
+        return DPMF_OK;
+    }
+    *exact = 0;
+    TRY(dpmf_i_ascent(k, r->x, r->work, r->vectors, r->signs, &low, &high));
+    *best = fmax(*best, low);
+    return DPMF_OK;
+}
+
+/* All starts below `starts`, at distance `gap`. */
+static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
+    pattern_room room = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(room_make(c->k, &room));
+    for (int64_t start = 0; start < starts && start < c->n; start++) {
+        TRY_DONE(try_pattern(c, start, gap, &room, best, exact));
+        TRY_DONE(dpmf_i_progress(c->run, "verify: patterns", (double)start / (double)starts));
+    }
+done:
+    room_free(&room);
+    return status;
+}
+
+/* ---- neighbours ---- */
+
+/* The best with `j` steps of which t is the last, from the best with j - 1: before[s], and most[s] up to s. */
+static double extend(const whole *c, int64_t t, const double *band, const double *before, const double *most) {
+    double best = 0;
+    for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
+        best = fmax(best, before[t - lag] + 2 * fabs(band[t * c->b + lag - c->b]));
+    if (t >= 2 * c->b) best = fmax(best, most[t - 2 * c->b]);
+    return best;
+}
+
+/* band[t * b + l] = X[t, t - b - l], l < b */
+static void fill_band(const whole *c, double *band) {
+    for (int64_t t = 0; t < c->n; t++)
+        for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
+            band[t * c->b + lag - c->b] = inner(c, t - lag, t);
+}
+
+static dpmf_status separated(const whole *c, double *square) {
+    const int64_t n = c->n;
+    double *band = NULL, *rows = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
+    TRY_DONE(dpmf_i_alloc_doubles(4 * n, "the best patterns", &rows));
+    double *own = rows, *before = rows + n, *now = rows + 2 * n, *most = rows + 3 * n;
+    fill_band(c, band);
+    for (int64_t t = 0; t < n; t++)
+        own[t] = inner(c, t, t);
+    for (int64_t j = 0; j < c->k; j++) {
+        for (int64_t t = 0; t < n; t++)
+            now[t] = own[t] + (j == 0 ? 0 : extend(c, t, band, before, most));
+        for (int64_t t = 0; t < n; t++)
+            most[t] = fmax(now[t], t == 0 ? 0 : most[t - 1]);
+        memcpy(before, now, (size_t)n * sizeof *now);
+        TRY_DONE(dpmf_i_progress(c->run, "verify: patterns", (double)j / (double)c->k));
+    }
+    *square = most[n - 1];
+done:
+    dpmf_i_free(band);
+    dpmf_i_free(rows);
+    return status;
+}
+
+/* best[t]: of the patterns whose last step so far is t, one in each epoch up to its own. */
+static dpmf_status shuffled(const whole *c, double *square) {
+    double *best = NULL, all = 0;
+    TRY(dpmf_i_alloc_doubles(c->n, "the best patterns", &best));
+    for (int64_t t = 0; t < c->n; t++) {
+        const int64_t epoch = t / c->b;
+        double before = 0;
+        for (int64_t s = (epoch - 1) * c->b; epoch > 0 && s < epoch * c->b; s++)
+            before = fmax(before, best[s] + 2 * fabs(inner(c, s, t)));
+        best[t] = inner(c, t, t) + before;
+        all = fmax(all, best[t]);
+    }
+    *square = all;
+    dpmf_i_free(best);
+    return DPMF_OK;
+}
+
+/* ---- who answers ---- */
+
+static dpmf_status several(const whole *c, dpmf_participation_kind kind, dpmf_i_reach *out) {
+    double square = 0;
+    int exact = 1;
+    const int64_t reach = reach_in_steps(c);
+    if (kind == DPMF_PARTICIPATION_CYCLIC || kind == DPMF_PARTICIPATION_FULL) {
+        TRY(try_even(c, c->b, c->b, &square, &exact));
+        snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
+    } else if (kind == DPMF_PARTICIPATION_MIN_SEPARATION && reach <= 2 * c->b) {
+        TRY(separated(c, &square));
+        snprintf(out->route, sizeof out->route, "a program over neighbouring steps");
+    } else if (kind == DPMF_PARTICIPATION_SHUFFLED && reach <= c->b + 1) {
+        TRY(shuffled(c, &square));
+        snprintf(out->route, sizeof out->route, "a program over neighbouring epochs");
+    } else {
+        TRY(try_even(c, c->b, c->b, &square, &exact));
+        if (c->k > 1) TRY(try_even(c, 1, (c->n - 1) / (c->k - 1), &square, &exact));
+        exact = 0;
+        snprintf(out->route, sizeof out->route, "patterns at even distances");
+    }
+    out->value = sqrt(square);
+    out->exact = exact;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_reach_of(const dpmf_mechanism *m, int64_t rows, const double *columns, const dpmf_run *run,
+                            dpmf_i_reach *out) {
+    const dpmf_participation *p = m->participation;
+    whole c = {.n = m->steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
+    const int column = m->sampling.kind != DPMF_SAMPLING_NONE;
+    int64_t *spans = NULL;
+    TRY(dpmf_i_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
+    c.begins = spans;
+    c.ends = spans + c.n;
+    for (int64_t t = 0; t < c.n; t++)
+        dpmf_i_span_of(rows, columns + t * rows, &c.begins[t], &c.ends[t]);
+    dpmf_status status = DPMF_OK;
+    if (column || c.k == 1)
+        largest_column(&c, out);
+    else
+        status = several(&c, p->kind, out);
+    if (!column && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
+    dpmf_i_free(spans);
+    return status;
+}

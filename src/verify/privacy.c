@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guarantee of a mechanism: sigma against (epsilon, delta), twice.
+ *
+ * By the route of calibration, two-sided: the least sigma for the guarantee is computed again and must be the claimed
+ * one. And from sigma back to the guarantee by a route that shares nothing with it:
+ *
+ *     no sampling             delta as the integral of what the shifted Gaussian has above e^epsilon times the other,
+ *                             delta = int (phi(x - mu) - e^epsilon phi(x))_+ dx,  mu = 1/sigma,
+ *                             by quadrature; calibration uses its closed form (Balle and Wang 2018, Theorem 8)
+ *     Poisson, block-cyclic   epsilon by inversion of the moment generating function; sigma comes from the certified
+ *                             bound, so the contour's epsilon, near exact, must not exceed the claim
+ *     others                  there is no second route
+ *
+ * With x = x0 + y, x0 = epsilon/mu + mu/2 where the two densities cross, delta = int_0^inf phi(x0 - mu + y)
+ * (1 - e^(-mu y)) dy, smooth and falling: y = exp(s - e^-s) makes the trapezoidal rule converge doubly exponentially.
+ */
+#include "verify/verify.h"
+
+#include <math.h>
+
+double dpmf_i_verify_gaussian_delta(double mu, double epsilon) {
+    const double from = -5, to = 6, step = 1.0 / 64; /* y from e^-150 to e^6, by when phi is 0 in doubles */
+    const double cross = epsilon / mu + mu / 2, start = cross - mu;
+    double sum = 0;
+    for (int i = 0; from + i * step <= to; i++) {
+        const double s = from + i * step, y = exp(s - exp(-s)), x = start + y;
+        sum += exp(-x * x / 2) * -expm1(-mu * y) * y * (1 + exp(-s));
+    }
+    return sum * step / sqrt(2 * M_PI);
+}
+
+static void check_unsampled(dpmf_i_verify *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    const double found = dpmf_i_verify_gaussian_delta(1 / m->sigma, m->epsilon);
+    dpmf_i_check_equal(v->out, "delta", m->delta, found, DPMF_I_TOLERANCE_OTHER,
+                       "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
+}
+
+/* An upper bound that is more than so loose was not made by this library's calibration. */
+static const double LOOSE = 0.02;
+
+static dpmf_status check_sampled(dpmf_i_verify *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_privacy found = {0};
+    how.engine = DPMF_ENGINE_CONTOUR;
+    how.run = *v->run;
+    dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
+    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK) {
+        dpmf_i_check_skip(v->out, "epsilon", "the contour integral cannot be had here: %s", dpmf_last_error());
+        return DPMF_OK;
+    }
+    if (found.kind != DPMF_ESTIMATE) { /* the certified bound stood in: the route that calibrated sigma */
+        dpmf_i_check_skip(v->out, "epsilon", "the contour integral cannot be had here");
+        return DPMF_OK;
+    }
+    const dpmf_check check = {.name = "epsilon",
+                              .ok = found.epsilon <= m->epsilon * (1 + DPMF_I_TOLERANCE_OTHER) &&
+                                    found.epsilon >= m->epsilon * (1 - LOOSE),
+                              .claimed = m->epsilon,
+                              .found = found.epsilon,
+                              .tolerance = DPMF_I_TOLERANCE_OTHER};
+    dpmf_i_check_add(v->out, check,
+                     "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
+                     "claim, which is an upper bound");
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_privacy found = {0};
+    if (m->epsilon == 0) {
+        dpmf_i_check_skip(v->out, "sigma",
+                          m->sigma == 0 ? "not calibrated: no guarantee is claimed"
+                                        : "no guarantee is claimed that it could be compared with");
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_progress(v->run, "verify: privacy", 0));
+    how.run = *v->run;
+    dpmf_status status = dpmf_calibrate_sigma(m->epsilon, m->delta, &how, &found);
+    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK) {
+        const dpmf_check check = {.name = "sigma", .claimed = m->sigma, .found = NAN};
+        dpmf_i_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
+        return DPMF_OK;
+    }
+    dpmf_i_check_equal(v->out, "sigma", m->sigma, found.sigma, DPMF_I_TOLERANCE_OTHER,
+                       "the least sigma for the guarantee, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
+    if (m->sampling.kind == DPMF_SAMPLING_NONE)
+        check_unsampled(v);
+    else if (m->sampling.kind == DPMF_SAMPLING_POISSON || m->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC)
+        return check_sampled(v);
+    else
+        dpmf_i_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");
+    return DPMF_OK;
+}

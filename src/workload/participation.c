@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et
+ * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
+ * steps.
+ */
+#include "workload/participation.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const NAMES[] = {
+    [DPMF_PARTICIPATION_SINGLE] = "single",
+    [DPMF_PARTICIPATION_CYCLIC] = "cyclic",
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = "minsep",
+    [DPMF_PARTICIPATION_SHUFFLED] = "shuffled",
+    [DPMF_PARTICIPATION_FULL] = "full",
+};
+enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
+
+/* Can k participations, b apart, happen in n steps, and can no more happen where the pattern fixes their number? */
+static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
+    const char *name = NAMES[kind];
+    if (k < 1 || k > n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
+    if (b < 1 || b > n)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
+    if (k - 1 > (n - 1) / b)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
+                           " steps, accepted k up to %" PRId64 " for this b",
+                           name, k, b, n, (n - 1) / b + 1);
+    if (kind != DPMF_PARTICIPATION_MIN_SEPARATION && (n - 1) / b + 1 > k)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                           "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
+                           " passes of b, accepted (k-1) b < steps <= k b",
+                           name, k, b, n, (n - 1) / b + 1);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps, int64_t count, int64_t separation,
+                                      dpmf_participation **out) {
+    if ((int)kind < 0 || (int)kind >= NAME_COUNT)
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind, NAME_COUNT - 1);
+    if (steps < 1 || steps > ((int64_t)1 << 53))
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+    int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
+    if (!plain) TRY(check_feasible(kind, steps, count, separation));
+    dpmf_participation *p = NULL;
+    TRY(dpmf_i_alloc(1, sizeof *p, "a participation", (void **)&p));
+    p->references = 1;
+    p->kind = kind;
+    p->steps = steps;
+    p->count = kind == DPMF_PARTICIPATION_SINGLE ? 1 : kind == DPMF_PARTICIPATION_FULL ? steps : count;
+    p->separation = kind == DPMF_PARTICIPATION_SINGLE ? steps : kind == DPMF_PARTICIPATION_FULL ? 1 : separation;
+    if (plain)
+        snprintf(p->text, sizeof p->text, "%s", NAMES[kind]);
+    else
+        snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, NAMES[kind], count, separation);
+    *out = p;
+    return DPMF_OK;
+}
+
+static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, int64_t *b) {
+    const char *comma = strchr(text, ',');
+    if (comma == NULL || !dpmf_i_parse_integer(text, (size_t)(comma - text), k) ||
+        !dpmf_i_parse_integer(comma + 1, strlen(comma + 1), b)) {
+        char shown[64];
+        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
+                           dpmf_i_show(text, strlen(text), shown), name);
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_participation **out) {
+    size_t length = text == NULL ? 0 : strcspn(text, ":");
+    for (int kind = 0; kind < NAME_COUNT && text != NULL; kind++) {
+        int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
+        if (strlen(NAMES[kind]) != length || memcmp(text, NAMES[kind], length) != 0) continue;
+        if (plain && text[length] == '\0')
+            return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
+        if (plain || text[length] == '\0') break;
+        int64_t k = 0, b = 0;
+        TRY(parse_pair(NAMES[kind], text + length + 1, &k, &b));
+        return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
+    }
+    char shown[64] = "";
+    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
+                       "participation '%s', accepted: single, cyclic:K,B, minsep:K,B, shuffled:K,B, full",
+                       text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+}
+
+dpmf_participation *dpmf_i_participation_retain(const dpmf_participation *participation) {
+    dpmf_participation *p = (dpmf_participation *)participation; /* the count is the one thing that changes */
+    __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+void dpmf_participation_free(dpmf_participation *p) {
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    dpmf_i_free(p);
+}
+
+dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {
+    return p->kind;
+}
+
+int64_t dpmf_participation_steps(const dpmf_participation *p) {
+    return p->steps;
+}
+
+int64_t dpmf_participation_count(const dpmf_participation *p) {
+    return p->count;
+}
+
+int64_t dpmf_participation_separation(const dpmf_participation *p) {
+    return p->separation;
+}
+
+const char *dpmf_participation_text(const dpmf_participation *p) {
+    return p->text;
+}

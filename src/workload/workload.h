@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workload: what the other stages may know of A beyond the public calls. */
+#ifndef DPMF_WORKLOAD_H
+#define DPMF_WORKLOAD_H
+
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "base/status.h"
+#include "workload/operator.h"
+
+/* How A is held. */
+typedef enum dpmf_i_workload_form {
+    DPMF_I_WORKLOAD_NAMED = 0, /* momentum, schedule, decay: two numbers of state */
+    DPMF_I_WORKLOAD_DENSE,
+    DPMF_I_WORKLOAD_OPERATOR
+} dpmf_i_workload_form;
+
+struct dpmf_workload {
+    int references; /* atomic */
+    dpmf_i_workload_form form;
+    int toeplitz; /* the same at every step? */
+    int64_t steps;
+    char *text;
+    /* named */
+    double momentum, decay;
+    int nesterov;
+    double *learning_rate; /* NULL: all ones */
+    char *schedule;        /* the part of `text` that stands for learning_rate, NULL if none */
+    /* dense: n x n lower triangular */
+    double *matrix;
+    dpmf_i_operator *operator_;
+};
+
+/* Shares it: one more free is needed. Returns its argument. */
+dpmf_workload *dpmf_i_workload_retain(const dpmf_workload *workload);
+
+/* The recursion of a named workload at step t, from the state (m, o) and the input y. */
+typedef struct dpmf_i_recursion {
+    double momentum; /* m_t = momentum m_{t-1} + y_t */
+    double from_m;   /* u_t = from_m m_t + from_y y_t */
+    double from_y;
+    double rate; /* o_t = keep o_{t-1} + rate u_t */
+    double keep;
+} dpmf_i_recursion;
+dpmf_i_recursion dpmf_i_workload_recursion(const dpmf_workload *workload, int64_t t);
+
+/* Same matrix? (same form and parameters; operators only if the same object) */
+int dpmf_i_workload_equal(const dpmf_workload *a, const dpmf_workload *b);
+
+/* Plain prefix sums? */
+int dpmf_i_workload_is_prefix(const dpmf_workload *workload);
+
+/* The first `steps` rows and columns of A; shares it when that is all of it. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
+
+/* A named workload; `schedule` is the text that stands for its learning rates ("lr" if NULL). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_options *options,
+                                                         const char *schedule, dpmf_workload **out);
+
+/*
+ * The first `count` coefficients of A^power as a power series, for a Toeplitz workload or, for a named one with a
+ * schedule, of the workload without it. power = 1/2, -1/2, 1 or -1.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_series(const dpmf_workload *workload, double power, int64_t count,
+                                                   double *out);
+
+/* x = A' y, in place allowed; not for operators. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_apply_transpose(const dpmf_workload *workload, const double *y, double *x);
+
+/* Norms of the columns of A. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_column_norms(const dpmf_workload *workload, double *norms);
+
+/*
+ * `count` right-hand sides at once, row by row: y_t = (A x)_t and x_t = (A^-1 y)_t. States are buffers x count numbers,
+ * zero before the first row.
+ */
+int64_t dpmf_i_workload_buffers(const dpmf_workload *workload);
+void dpmf_i_workload_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *x, double *state,
+                          double *y);
+int64_t dpmf_i_workload_inverse_buffers(const dpmf_workload *workload);
+void dpmf_i_workload_inverse_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *y,
+                                  double *state, double *x);
+
+/* A workload in a mechanism file: members of an open JSON object, and arrays whose names begin with `prefix`. */
+void dpmf_i_workload_write(const dpmf_workload *workload, const char *prefix, dpmf_i_writer *w,
+                           dpmf_i_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
+                                                 const dpmf_i_tensors *tensors, dpmf_workload **out);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Certified accounting at random: 2000 queries with the usual slack against a slack of a twenty-fifth of it. */
+#include "account/account.h"
+#include "support/check.h"
+
+#include <math.h>
+
+static void test_random_queries(void **state) {
+    (void)state;
+    static const dpmf_i_dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
+    enum { QUERIES = 2000 };
+    uint64_t seed = 2026;
+    int loose = 0, unmet = 0;
+    for (int i = 0; i < QUERIES; i++) {
+        /* sigma in [0.3, 100], q in [1e-6, 1], n in [1, 1e6], delta in [1e-15, 1e-2], all in the logarithm */
+        const double sigma = 0.3 * pow(100 / 0.3, (check_random(&seed) + 1) / 2);
+        const double q = pow(10, 3 * (check_random(&seed) - 1)), n = pow(10, 3 * (check_random(&seed) + 1));
+        const double log_delta = log(10) * (-8.5 + 6.5 * check_random(&seed));
+        const dpmf_i_pair pair = {(dpmf_i_direction)(i % 3), sigma, q, (int64_t)n};
+        double epsilon, tight;
+        int met, tight_met;
+        check_ok(dpmf_i_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
+        check_ok(dpmf_i_dots_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
+        unmet += !met;
+        if (!tight_met) continue;
+        const int within = epsilon <= fmax(1.001 * tight, tight + 1e-4);
+        loose += !within;
+        if (met && !within) fail_msg("query %d: %.12g claims to be tight, but %.12g is", i, epsilon, tight);
+        assert_true(epsilon >= tight * (1 - 2e-5) - 2e-6);
+    }
+    assert_true(unmet <= QUERIES / 100);
+    assert_true(loose <= QUERIES / 100);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_queries)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Renyi divergences: closed forms, the conversion, and refusals. The comparison with 32 digits is test_account_oracle.c. */
+#include "account/account.h"
+#include "support/check.h"
+
+#include <float.h>
+#include <math.h>
+
+/* ln E[w^a] for an integer a by the binomial theorem: E[e^(k (2x-1)/(2 sigma^2))] = e^(k (k-1)/(2 sigma^2)). */
+static double integer_cumulant(double sigma, double q, int a) {
+    double largest = -INFINITY, sum = 0, term[64];
+    for (int k = 0; k <= a; k++) {
+        term[k] = lgamma(a + 1) - lgamma(k + 1) - lgamma(a - k + 1) + k * log(q) + (a - k) * log1p(-q) +
+                  0.5 * k * (k - 1) / (sigma * sigma);
+        largest = fmax(largest, term[k]);
+    }
+    for (int k = 0; k <= a; k++) {
+        sum += exp(term[k] - largest);
+    }
+    return largest + log(sum);
+}
+
+/* Order a of remove, and order a+1 backwards of add: E[w^-t], t = a - 1, has no closed form, but M is convex. */
+static void test_integer_orders(void **state) {
+    (void)state;
+    static const double sigmas[] = {0.3, 0.8, 2, 10}, probabilities[] = {0.9, 0.3, 0.01, 1e-4};
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < 4; j++) {
+            for (int a = 2; a < 40; a += 3) {
+                const dpmf_i_pair pair = {DPMF_I_REMOVE, sigmas[i], probabilities[j], 1000};
+                const double exact = 1000 * integer_cumulant(sigmas[i], probabilities[j], a) / (a - 1);
+                double got = NAN;
+                check_ok(dpmf_i_rdp_divergence(&pair, a, &got));
+                /* the sum of the closed form cancels its 1: 1e-12 of it is lost */
+                if (!(got >= exact - 1e-11 && got <= exact * (1 + 1e-10) + 1e-11))
+                    fail_msg("sigma %g q %g order %d: %.17g, exactly %.17g", sigmas[i], probabilities[j], a, got,
+                             exact);
+            }
+        }
+    }
+}
+
+static void test_gaussian(void **state) {
+    (void)state;
+    for (int d = 0; d < 3; d++) {
+        const dpmf_i_pair pair = {(dpmf_i_direction)d, 3, 1, 7};
+        const double rho = (d == DPMF_I_REPLACE ? 4 : 1) * 7 / 18.0;
+        double got = NAN;
+        check_ok(dpmf_i_rdp_divergence(&pair, 4.5, &got));
+        check_near(got, 4.5 * rho, 1e-12);
+        assert_true(got >= 4.5 * rho);
+        check_ok(dpmf_i_rdp_epsilon(&pair, -12, &got));
+        check_near(got, dpmf_i_zcdp_epsilon(rho, -12), 1e-11);
+        check_ok(dpmf_i_rdp_log_delta(&pair, 4, &got));
+        check_near(got, dpmf_i_zcdp_log_delta(rho, 4), 1e-11);
+    }
+}
+
+/* q close to 1 is close to the Gaussian mechanism; divergences grow with the order; replace is the worst direction. */
+static void test_shape(void **state) {
+    (void)state;
+    for (int d = 0; d < 3; d++) {
+        const dpmf_i_pair nearly = {(dpmf_i_direction)d, 1.5, 1 - 1e-12, 3}, whole = {(dpmf_i_direction)d, 1.5, 1, 3};
+        double a = NAN, b = NAN;
+        check_ok(dpmf_i_rdp_divergence(&nearly, 2.25, &a));
+        check_ok(dpmf_i_rdp_divergence(&whole, 2.25, &b));
+        check_near(a, b, 1e-9);
+        double last = 0;
+        for (double order = 1.01; order < 300; order *= 1.2) {
+            const dpmf_i_pair pair = {(dpmf_i_direction)d, 0.9, 0.02, 100}, swap = {DPMF_I_REPLACE, 0.9, 0.02, 100};
+            check_ok(dpmf_i_rdp_divergence(&pair, order, &a));
+            check_ok(dpmf_i_rdp_divergence(&swap, order, &b));
+            assert_true(a > last && b >= a);
+            last = a;
+        }
+    }
+}
+
+/* Whatever the numbers: finite or INFINITY, never NaN. */
+static void test_extremes(void **state) {
+    (void)state;
+    static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};
+    static const int64_t compositions[] = {1, 1000, 1000000000000};
+    for (int i = 0; i < 5 * 5 * 3 * 3; i += 4) { /* 4: every value of each in turn */
+        const dpmf_i_pair pair = {(dpmf_i_direction)(i % 3), sigmas[i / 3 % 5], probabilities[i / 15 % 5],
+                                  compositions[i / 75]};
+        double epsilon = NAN, log_delta = NAN, contour = NAN, error = NAN;
+        check_ok(dpmf_i_rdp_epsilon(&pair, -300, &epsilon));
+        assert_true(epsilon >= 0);
+        check_ok(dpmf_i_rdp_log_delta(&pair, 1, &log_delta));
+        assert_true(log_delta <= 0);
+        check_ok(dpmf_i_contour_epsilon(&pair, -300, &contour, &error));
+        assert_true(contour >= 0 && error >= 0);
+        if (isfinite(error)) assert_true(epsilon >= contour - error);
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const dpmf_i_pair good = {DPMF_I_REMOVE, 1, 0.1, 10};
+    dpmf_i_pair bad[] = {good, good, good, good, good, good, good};
+    bad[0].sigma = 0;
+    bad[1].sigma = INFINITY;
+    bad[2].sigma = NAN;
+    bad[3].probability = 0;
+    bad[4].probability = 1.5;
+    bad[5].probability = NAN;
+    bad[6].compositions = 0;
+    double out = 17;
+    for (int i = 0; i < 7; i++) {
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&bad[i], 2, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_epsilon(&bad[i], -10, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_log_delta(&bad[i], 1, &out));
+    }
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&good, 1, &out));
+    check_message("order 1");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&good, NAN, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_epsilon(&good, 0, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_log_delta(&good, -1, &out));
+    assert_true(out == 17);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_integer_orders), cmocka_unit_test(test_gaussian),
+                                       cmocka_unit_test(test_shape), cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests_name("Renyi divergences", tests, NULL, NULL);
+}

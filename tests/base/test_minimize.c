@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limited-memory BFGS: known minima, walls of infinite value, how it ends, what it refuses, failing allocations. */
+#include "base/minimize.h"
+
+#include "support/check.h"
+#include "support/failing_allocator.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 64 };
+
+static dpmf_i_minimize_options options_to(double gradient) {
+    return (dpmf_i_minimize_options){.gradient = gradient, .iterations = 1000};
+}
+
+/* f = 1/2 sum (i+1) (x_i - i)^2 + 3 */
+static dpmf_status quadratic(void *context, const double *x, double *f, double *gradient) {
+    int64_t n = *(const int64_t *)context;
+    *f = 3;
+    for (int64_t i = 0; i < n; i++) {
+        double from = x[i] - (double)i;
+        *f += 0.5 * (double)(i + 1) * from * from;
+        gradient[i] = (double)(i + 1) * from;
+    }
+    return DPMF_OK;
+}
+
+/* Sizes around the padding of liblbfgs. */
+static void test_quadratic(void **unused) {
+    static const int64_t sizes[] = {1, 2, 15, 16, 17, 40};
+    (void)unused;
+    for (int s = 0; s < 6; s++) {
+        int64_t n = sizes[s];
+        double x[MOST] = {0};
+        dpmf_i_minimum found = {0};
+        dpmf_i_objective objective = {n, &n, quadratic};
+        dpmf_i_minimize_options o = options_to(1e-9);
+        check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+        assert_true(found.converged);
+        assert_true(found.gradient <= 1e-9 * 300);
+        assert_true(found.iterations >= (n > 1) && found.evaluations >= found.iterations);
+        check_near(found.f, 3, 1e-14);
+        for (int64_t i = 0; i < n; i++)
+            check_near(x[i], (double)i, 1e-7);
+    }
+}
+
+static dpmf_status rosenbrock(void *context, const double *x, double *f, double *gradient) {
+    double a = 1 - x[0], b = x[1] - x[0] * x[0];
+    (void)context;
+    *f = a * a + 100 * b * b;
+    gradient[0] = -2 * a - 400 * x[0] * b;
+    gradient[1] = 200 * b;
+    return DPMF_OK;
+}
+
+static void test_valley(void **unused) {
+    double x[2] = {-1.2, 1};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_minimize_options o = options_to(1e-10);
+    (void)unused;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    assert_true(found.converged);
+    check_near(x[0], 1, 1e-8);
+    check_near(x[1], 1, 1e-8);
+    assert_true(found.iterations < 100);
+}
+
+/* -ln x_0 + x_0 + 100 x_1^2 where x_0 > 0; the first step from far out jumps over the wall. */
+static dpmf_status walled(void *context, const double *x, double *f, double *gradient) {
+    const double *outside = context;
+    *f = *outside;
+    gradient[0] = gradient[1] = NAN; /* not to be read outside */
+    if (!(x[0] > 0)) return DPMF_OK;
+    *f = -log(x[0]) + x[0] + 100 * x[1] * x[1];
+    gradient[0] = 1 - 1 / x[0];
+    gradient[1] = 200 * x[1];
+    return DPMF_OK;
+}
+
+static void test_wall(void **unused) {
+    static const double outside[] = {INFINITY, NAN, -INFINITY};
+    static const double starts[] = {1e-3, 0.5, 3, 40};
+    (void)unused;
+    for (int k = 0; k < 3; k++)
+        for (int s = 0; s < 4; s++) {
+            double x[2] = {starts[s], 2}, value = outside[k];
+            dpmf_i_minimum found = {0};
+            dpmf_i_objective objective = {2, &value, walled};
+            dpmf_i_minimize_options o = options_to(1e-8);
+            check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+            assert_true(found.converged);
+            check_near(x[0], 1, 1e-6);
+            check_near(x[1], 0, 1e-8);
+            check_near(found.f, 1, 1e-12);
+        }
+}
+
+/* f falls up to the wall, and there is no minimum: it must come to the edge, stop there, and not call it converged. */
+static dpmf_status cliff(void *context, const double *x, double *f, double *gradient) {
+    (void)context;
+    *f = x[0] <= 1 ? -x[0] + 0.5 * (x[1] - 1) * (x[1] - 1) : INFINITY;
+    gradient[0] = -1;
+    gradient[1] = x[1] - 1;
+    return DPMF_OK;
+}
+
+static void test_cliff(void **unused) {
+    double x[2] = {-3, 5};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {2, NULL, cliff};
+    dpmf_i_minimize_options o = options_to(1e-9);
+    (void)unused;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    assert_false(found.converged); /* the gradient is not small, and it does not say otherwise */
+    assert_true(x[0] > 0.9 && x[0] <= 1);
+    assert_true(found.f < 3); /* 11 at the start */
+}
+
+/* ---- how it ends ---- */
+
+static void test_already_there(void **unused) {
+    int64_t n = 3;
+    double x[3] = {0, 1, 2};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {n, &n, quadratic};
+    dpmf_i_minimize_options o = options_to(1e-9);
+    (void)unused;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    assert_true(found.converged);
+    assert_int_equal(found.iterations, 0);
+    assert_true(found.f == 3 && x[0] == 0 && x[1] == 1 && x[2] == 2);
+}
+
+static void test_iteration_limit(void **unused) {
+    double x[2] = {-1.2, 1};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_minimize_options o = options_to(1e-10);
+    (void)unused;
+    o.iterations = 4;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    assert_false(found.converged);
+    assert_int_equal(found.iterations, 4);
+    assert_true(found.f < 24.2); /* f at the start */
+}
+
+static void test_decrease_rule(void **unused) {
+    int64_t n = 40;
+    double x[MOST] = {0}, y[MOST] = {0};
+    dpmf_i_minimum rough = {0}, fine = {0};
+    dpmf_i_objective objective = {n, &n, quadratic};
+    dpmf_i_minimize_options o = options_to(1e-12);
+    (void)unused;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &fine));
+    o.decrease = 1e-2;
+    o.past = 1;
+    check_ok(dpmf_i_minimize(&objective, &o, y, &rough));
+    assert_true(rough.converged);
+    assert_true(rough.iterations < fine.iterations);
+}
+
+/* A gradient that can never be met ends by rounding, not by the limit. */
+static void test_full_precision(void **unused) {
+    double x[2] = {-1.2, 1};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_minimize_options o = options_to(1e-300);
+    (void)unused;
+    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    assert_true(found.converged);
+    assert_true(found.iterations < 200);
+    assert_true(found.f < 1e-14);
+}
+
+/* ---- refusals ---- */
+
+static dpmf_status fails_later(void *context, const double *x, double *f, double *gradient) {
+    int *left = context;
+    if ((*left)-- == 0) return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the objective gave up");
+    return rosenbrock(NULL, x, f, gradient);
+}
+
+static int cancel_third(void *context, const char *what, double done) {
+    int *calls = context;
+    (void)done;
+    assert_non_null(strstr(what, "walking, step "));
+    return ++*calls == 3;
+}
+
+static void test_refusals(void **unused) {
+    double x[2] = {-1.2, 1}, value = INFINITY;
+    dpmf_i_minimum found = {.iterations = -7};
+    dpmf_i_minimize_options o = options_to(1e-9);
+    dpmf_i_objective objective = {2, &value, walled};
+    (void)unused;
+    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_minimize(&objective, &o, x, &found));
+    check_message("infinite loss");
+    objective.count = 0;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_minimize(&objective, &o, x, &found));
+    for (int after = 0; after < 8; after += 7) {
+        int left = after;
+        objective = (dpmf_i_objective){2, &left, fails_later};
+        check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_minimize(&objective, &o, x, &found));
+        check_message("gave up");
+    }
+    int calls = 0;
+    const dpmf_run run = {.progress = cancel_third, .context = &calls};
+    o.run = &run;
+    o.what = "walking";
+    objective = (dpmf_i_objective){2, NULL, rosenbrock};
+    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_minimize(&objective, &o, x, &found));
+    assert_int_equal(calls, 3);
+    assert_true(x[0] == -1.2 && x[1] == 1);
+    assert_int_equal(found.iterations, -7);
+}
+
+static void test_failing_allocations(void **unused) {
+    double x[2] = {-1.2, 1};
+    dpmf_i_minimum found = {0};
+    dpmf_i_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_minimize_options o = options_to(1e-9);
+    (void)unused;
+    FAIL_EACH(dpmf_i_minimize(&objective, &o, x, &found));
+    check_near(x[0], 1, 1e-7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quadratic),     cmocka_unit_test(test_valley),
+        cmocka_unit_test(test_wall),          cmocka_unit_test(test_cliff),
+        cmocka_unit_test(test_already_there), cmocka_unit_test(test_iteration_limit),
+        cmocka_unit_test(test_decrease_rule), cmocka_unit_test(test_full_precision),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_failing_allocations)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

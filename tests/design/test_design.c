@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Design: published figures, what is chosen and why, constraints that bind, refusals. */
+#include "support/check.h"
+#include "design/design.h"
+#include "support/design_cases.h"
+#include "support/failing_allocator.h"
+#include "strategy/strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- McKenna 2024, Figure 1: amplified banded mechanisms against others ---- */
+
+static void test_amplified(void **state) {
+    (void)state;
+    check_published(1, 32, 34.0015, 2.0890, 1.8590, 1.9436);
+}
+
+/* ---- one pass ---- */
+
+static void test_single(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(1);
+    dpmf_design *d = NULL;
+    for (int max_loss = 0; max_loss < 2; max_loss++) {
+        o.loss = max_loss ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+        o.families = "identity,tvblt,blt,tree-full,banded-toeplitz";
+        d = make_design("prefix", 256, &o);
+        const dpmf_candidate *c = chosen_of(d);
+        assert_string_equal(c->family, "tvblt");
+        assert_true(c->ratio >= 1 && c->ratio < 1.0011); /* to the optimum, which is proven */
+        assert_true(c->buffers <= 6);
+        assert_int_equal(c->sampling.kind, DPMF_SAMPLING_NONE);
+        assert_int_equal(c->sigma_kind, DPMF_EXACT);
+        assert_non_null(strstr(dpmf_design_why(d), "tvblt"));
+        dpmf_design_free(d);
+    }
+}
+
+/* ---- what is true of every design ---- */
+
+static void check_order(const dpmf_design *d, const dpmf_design_options *o) {
+    double before = 0;
+    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        const double noise = o->loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
+        check_near(c->noise_rms, c->sigma * c->rms_loss, 1e-14);
+        check_near(c->noise_max, c->sigma * c->max_loss, 1e-14);
+        assert_true(noise >= before);
+        assert_true(c->reason[0] != 0);
+        assert_true(o->memory == 0 || !c->eligible || c->memory_bytes <= o->memory);
+        before = noise;
+    }
+    assert_null(dpmf_design_candidate(d, -1));
+    assert_null(dpmf_design_candidate(d, dpmf_design_count(d)));
+    assert_null(dpmf_design_warning(d, dpmf_design_warnings(d)));
+}
+
+/* The fewest buffers of the eligible within 0.1 % of the least noise. */
+static void check_choice(const dpmf_design *d, const dpmf_design_options *o) {
+    const dpmf_candidate *chosen = chosen_of(d);
+    double least = 0;
+    assert_true(chosen->eligible);
+    assert_int_equal(chosen->swept, 0);
+    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        const double noise = o->loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
+        if (!c->eligible) continue;
+        if (least == 0) least = noise;
+        if (noise <= 1.001 * least) assert_true(chosen->buffers <= c->buffers);
+    }
+    assert_true((o->loss == DPMF_LOSS_MAX ? chosen->noise_max : chosen->noise_rms) <= 1.001 * least);
+}
+
+/* The mechanism is the candidate, and its guarantee is found again from it alone. */
+static void check_mechanism(const dpmf_design *d, const dpmf_design_options *o) {
+    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_candidate *c = chosen_of(d);
+    const dpmf_evaluation e = dpmf_mechanism_evaluation(m);
+    const dpmf_account_options a = dpmf_mechanism_account(m);
+    const dpmf_privacy p = dpmf_design_privacy(d);
+    dpmf_privacy found;
+    char text[4000];
+    check_near(dpmf_mechanism_sigma(m), c->sigma, 0);
+    check_near(e.sensitivity.value, c->sensitivity.value, 1e-14);
+    assert_int_equal(e.sensitivity.of, c->sensitivity.of);
+    check_near(e.rms_loss, c->rms_loss, 1e-12);
+    check_near(e.max_loss, c->max_loss, 1e-12);
+    check_near(p.epsilon, o->epsilon, 0);
+    check_near(p.delta, o->delta, 0);
+    check_ok(dpmf_account_epsilon(dpmf_mechanism_sigma(m), o->delta, &a, &found));
+    assert_true(found.epsilon <= o->epsilon * (1 + 1e-9));
+    assert_true(found.epsilon >= o->epsilon * (1 - 2e-3));
+    assert_true(dpmf_design_statement(d, "example", text, sizeof text) < sizeof text);
+    assert_non_null(strstr(text, "example"));
+}
+
+static void check_design(const char *workload, int64_t steps, const dpmf_design_options *o) {
+    dpmf_design *d = make_design(workload, steps, o);
+    check_order(d, o);
+    check_choice(d, o);
+    check_mechanism(d, o);
+    dpmf_design_free(d);
+}
+
+static void test_every_design(void **state) {
+    (void)state;
+    static const struct {
+        const char *workload;
+        int64_t steps, epochs;
+        dpmf_sampling_kind sampling;
+        dpmf_loss loss;
+        dpmf_adjacency adjacency;
+    } CASES[] = {
+        {"prefix", 1, 1, DPMF_SAMPLING_NONE, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+        {"prefix", 2, 2, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ADD_REMOVE},
+        {"prefix", 10, 7, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+        {"prefix", 300, 4, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+        {"prefix", 300, 4, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_MAX, DPMF_ADJACENCY_REPLACE_ONE},
+        {"momentum:0.9,cooldown:0.2:0.1", 200, 5, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+        {"nesterov:0.9,decay:0.01", 120, 1, DPMF_SAMPLING_NONE, DPMF_LOSS_RMS, DPMF_ADJACENCY_REPLACE_ONE},
+        {"prefix", 60, 60, DPMF_SAMPLING_NONE, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        dpmf_design_options o = quick_options(CASES[i].epochs);
+        o.sampling = CASES[i].sampling;
+        o.loss = CASES[i].loss;
+        o.adjacency = CASES[i].adjacency;
+        check_design(CASES[i].workload, CASES[i].steps, &o);
+    }
+}
+
+/* Replacing a unit moves twice as far as taking it out, so that without sampling the noise doubles. */
+static void test_replace_one(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(4);
+    o.families = "identity,blt";
+    dpmf_design *out = make_design("prefix", 64, &o);
+    o.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
+    dpmf_design *replaced = make_design("prefix", 64, &o);
+    check_near(chosen_of(replaced)->noise_rms, 2 * chosen_of(out)->noise_rms, 1e-9);
+    check_near(chosen_of(replaced)->ratio, chosen_of(out)->ratio, 1e-9);
+    dpmf_design_free(replaced);
+    dpmf_design_free(out);
+}
+
+/* Without measurements nothing depends on threads, not even the last bit. */
+static void test_threads(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(3);
+    o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
+    o.families = "identity,blt,banded-toeplitz";
+    o.run.threads = 1;
+    dpmf_design *one = make_design("momentum:0.5", 100, &o);
+    o.run.threads = 3;
+    dpmf_design *three = make_design("momentum:0.5", 100, &o);
+    assert_int_equal(dpmf_design_count(one), dpmf_design_count(three));
+    assert_int_equal(dpmf_design_chosen(one), dpmf_design_chosen(three));
+    for (int64_t i = 0; i < dpmf_design_count(one); i++) {
+        const dpmf_candidate *a = dpmf_design_candidate(one, i), *b = dpmf_design_candidate(three, i);
+        assert_true(a->noise_rms == b->noise_rms && a->noise_max == b->noise_max && a->sigma == b->sigma);
+        assert_true(a->memory_bytes == b->memory_bytes && a->eligible == b->eligible);
+    }
+    assert_string_equal(dpmf_mechanism_digest(dpmf_design_mechanism(one)),
+                        dpmf_mechanism_digest(dpmf_design_mechanism(three)));
+    assert_string_equal(dpmf_design_why(one), dpmf_design_why(three));
+    dpmf_design_free(three);
+    dpmf_design_free(one);
+}
+
+/* ---- constraints ---- */
+
+static void test_memory(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(4);
+    o.families = "banded-toeplitz,blt,identity";
+    o.dim = 1000000;
+    dpmf_design *d = make_design("prefix", 400, &o);
+    const int64_t free_buffers = chosen_of(d)->buffers;
+    dpmf_design_free(d);
+    o.memory = 11000000; /* room for two rows of 4 MB, not for three */
+    d = make_design("prefix", 400, &o);
+    assert_true(free_buffers > 2);
+    assert_true(chosen_of(d)->buffers == 2);
+    assert_true(chosen_of(d)->memory_bytes <= o.memory);
+    assert_non_null(strstr(dpmf_design_why(d), "MiB"));
+    dpmf_design_free(d);
+    o.memory = 3000000; /* independent noise keeps no rows */
+    d = make_design("prefix", 400, &o);
+    assert_string_equal(chosen_of(d)->family, "identity");
+    dpmf_design_free(d);
+    d = NULL;
+    o.families = "blt,banded-toeplitz";
+    check_refused("prefix", 400, &o, DPMF_ERROR_UNSUPPORTED, "3000000 bytes; the smallest, ");
+    o.memory = 1;
+    o.families = NULL;
+    check_refused("prefix", 20, &o, DPMF_ERROR_UNSUPPORTED, "the smallest, identity with 0 buffers");
+}
+
+/* Candidates with times that are given: nothing is measured. */
+static dpmf_i_design_entry timed(const char *family, int64_t buffers, double noise, double overhead) {
+    return (dpmf_i_design_entry){
+        .compared = noise,
+        .shown = {.family = family, .buffers = buffers, .memory_bytes = (uint64_t)buffers, .overhead = overhead}};
+}
+
+static void test_overhead(void **state) {
+    (void)state;
+    dpmf_i_design_entry entry[] = {timed("identity", 0, 9, 1),    timed("banded", 50, 1, 6),
+                                   timed("banded", 30, 1.5, 4.5), timed("blt", 4, 2.001, 1.5),
+                                   timed("tvblt", 6, 2, 2),       timed("blt", 3, 2.01, 1.4)};
+    dpmf_i_design_problem p = {.list = {.count = 6, .capacity = 6, .entry = entry}};
+    int64_t chosen = -1;
+    p.options.max_overhead = 4;
+    check_ok(dpmf_i_design_choose(&p, &chosen));
+    assert_int_equal(chosen, 3); /* 0.05 % more noise than tvblt with 6 buffers, but 4 */
+    assert_string_equal(entry[3].shown.family, "blt");
+    assert_int_equal(entry[3].shown.buffers, 4);
+    assert_false(entry[0].shown.eligible || entry[1].shown.eligible);
+    assert_true(entry[2].shown.eligible && entry[5].shown.eligible);
+    p.options.max_overhead = 5;
+    check_ok(dpmf_i_design_choose(&p, &chosen));
+    assert_int_equal(entry[chosen].shown.buffers, 30);
+    p.options.memory = 20;
+    check_ok(dpmf_i_design_choose(&p, &chosen));
+    assert_int_equal(entry[chosen].shown.buffers, 4);
+    p.options.max_overhead = 1.2;
+    p.list.count = 5; /* all but independent noise */
+    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_design_choose(&p, &chosen));
+    check_message("the fastest, blt with 3 buffers, takes 1.4 times");
+    p.list.count = 0;
+    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_design_choose(&p, &chosen));
+}
+
+/* Times are measured, whatever they are. */
+static void test_bench(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(2);
+    o.no_bench = 0;
+    o.families = "identity,blt";
+    o.max_overhead = 1e6;
+    o.dim = 1000;
+    for (int64_t steps = 3; steps <= 1200; steps *= 20) {
+        dpmf_design *d = make_design("prefix", steps, &o);
+        assert_true(chosen_of(d)->overhead > 0 && chosen_of(d)->seconds_per_step > 0);
+        dpmf_design_free(d);
+    }
+}
+
+/* ---- words ---- */
+
+static void test_words(void **state) {
+    (void)state;
+    dpmf_design_options o = quick_options(8);
+    o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
+    o.families = "identity,banded-toeplitz";
+    o.epsilon = 2;
+    dpmf_design *d = make_design("prefix", 1024, &o);
+    assert_int_equal(chosen_of(d)->sampling.kind, DPMF_SAMPLING_BLOCK_CYCLIC);
+    assert_non_null(strstr(dpmf_design_why(d), "independent noise (DP-SGD)"));
+    assert_non_null(strstr(dpmf_design_why(d), "McKenna 2024, Section 4.2"));
+    assert_non_null(strstr(dpmf_design_warning(d, 0), "block-cyclic Poisson"));
+    dpmf_design_free(d);
+    o.sampling = DPMF_SAMPLING_NONE;
+    d = make_design("prefix", 1024, &o);
+    assert_non_null(strstr(dpmf_design_warning(d, 0), "shuffles anew"));
+    dpmf_design_free(d);
+}
+
+/* ---- refusals ---- */
+
+static void test_bad_options(void **state) {
+    (void)state;
+    dpmf_design *d = NULL;
+    dpmf_design_options o = quick_options(1);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_design_create(NULL, &o, &d));
+#define REFUSED(change, part)                                                                                          \
+    do {                                                                                                               \
+        o = quick_options(1);                                                                                          \
+        change;                                                                                                        \
+        check_refused("prefix", 16, &o, DPMF_ERROR_ARGUMENT, part);                                                    \
+    } while (0)
+    REFUSED(o.epochs = 0, "0 epochs, accepted 1 to 16");
+    REFUSED(o.epochs = 17, "17 epochs");
+    REFUSED(o.epsilon = 0, "epsilon 0");
+    REFUSED(o.epsilon = NAN, "epsilon");
+    REFUSED(o.delta = 1, "delta 1");
+    REFUSED(o.delta = 0, "delta 0");
+    REFUSED(o.dim = -1, "dim -1");
+    REFUSED(o.max_overhead = 0.5, "at most 0.5");
+    REFUSED(o.sampling = DPMF_SAMPLING_POISSON, "none or block-cyclic");
+    REFUSED(o.families = "blt,nonsense", "'nonsense', accepted: identity");
+    REFUSED(o.families = "blt,", "family ''");
+    REFUSED(o.loss = (dpmf_loss)7, "loss 7");
+    REFUSED(o.adjacency = (dpmf_adjacency)7, "adjacency 7");
+    REFUSED(o.precision = (dpmf_precision)7, "precision 7");
+    REFUSED(o.tolerance = 2, "tolerance 2");
+    REFUSED((o.federated = 1, o.separation_low = 5, o.separation_high = 4), "separations 5 to 4");
+    REFUSED((o.federated = 1, o.separation_low = 8, o.separation_high = 9, o.epochs = 3), "at most 2");
+#undef REFUSED
+    o = quick_options(4); /* only for one pass */
+    o.families = "tvblt";
+    check_refused("prefix", 16, &o, DPMF_ERROR_UNSUPPORTED, "tvblt");
+}
+
+static int stop_soon(void *context, const char *what, double done) {
+    int *left = context;
+    (void)what;
+    (void)done;
+    return --*left < 0;
+}
+
+static void test_cancel(void **state) {
+    (void)state;
+    for (int calls = 0; calls < 200; calls += 23) {
+        const uint64_t before = dpmf_memory_in_use();
+        int left = calls;
+        dpmf_design_options o = quick_options(4);
+        o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
+        o.run.progress = stop_soon;
+        o.run.context = &left;
+        check_refused("prefix", 256, &o, DPMF_ERROR_CANCELLED, "");
+        assert_int_equal(dpmf_memory_in_use(), before);
+    }
+}
+
+static void fail_each(const char *families, dpmf_sampling_kind sampling, int bench) {
+    dpmf_design_options o = quick_options(2);
+    dpmf_workload *a = NULL;
+    dpmf_design *d = NULL;
+    o.sampling = sampling;
+    o.families = families;
+    o.no_bench = !bench;
+    o.max_overhead = 1e9;
+    o.dim = 10;
+    o.run.threads = 1;
+    check_ok(dpmf_workload_parse("prefix", 4, &a));
+    FAIL_EACH(dpmf_design_create(a, &o, &d));
+    dpmf_design_free(d);
+    dpmf_workload_free(a);
+}
+
+static void test_failing_allocations(void **state) {
+    (void)state;
+    fail_each("banded-toeplitz,tree-full", DPMF_SAMPLING_BLOCK_CYCLIC, 0); /* 2 blocks of all: nothing to integrate */
+    fail_each("identity", DPMF_SAMPLING_NONE, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_amplified),   cmocka_unit_test(test_single),  cmocka_unit_test(test_every_design),
+        cmocka_unit_test(test_replace_one), cmocka_unit_test(test_threads), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_overhead),    cmocka_unit_test(test_bench),   cmocka_unit_test(test_words),
+        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_cancel),  cmocka_unit_test(test_failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dual of the optimum under cyclic participation: the blocks against singular values, X against the equation that
+ * defines it, gradients against differences, and the same bits from every instruction set.
+ */
+#include "support/check.h"
+#include "optimum/epochs/epochs.h"
+#include "kernels/block.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dpmf_workload *workload_of(const char *text, int64_t steps) {
+    dpmf_workload *a = NULL;
+    check_ok(dpmf_workload_parse(text, steps, &a));
+    return a;
+}
+
+static dpmf_workload *as_matrix(const dpmf_workload *a) {
+    double *matrix = check_workload_matrix(a);
+    dpmf_workload *dense = NULL;
+    check_ok(dpmf_workload_create_dense(a->steps, matrix, &dense));
+    free(matrix);
+    return dense;
+}
+
+typedef struct shape {
+    const char *text;
+    int64_t n, k, b;
+} shape;
+
+/* Whole and shortened last epochs, borders as long as the inner part, one and two bands. */
+static const shape SHAPES[] = {{"prefix", 6, 3, 2},
+                               {"prefix", 23, 4, 6},
+                               {"decay:0.2", 40, 4, 10},
+                               {"cooldown:0.5:0.1", 18, 4, 5},
+                               {"momentum:0.9", 9, 3, 3},
+                               {"momentum:0.9", 14, 4, 4},
+                               {"momentum:0.9", 33, 5, 7},
+                               {"momentum:0.95,cooldown:0.25:0.05", 60, 6, 10},
+                               {"momentum:0.5", 24, 2, 12},
+                               {"prefix", 30, 1, 30},
+                               {"momentum:0.9,decay:0.1", 22, 11, 2}};
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+static void wander(dpmf_i_epochs_climb *c, uint64_t seed) {
+    for (int64_t i = 0; i < c->unknowns; i++)
+        c->y[i] += 0.4 * check_random(&seed);
+}
+
+static double largest_of(int64_t count, const double *x) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(x[i]));
+    return largest;
+}
+
+static void assert_close(int64_t count, const double *got, const double *want, double tolerance, const char *what) {
+    double scale = largest_of(count, want);
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= tolerance * scale))
+            fail_msg("%s %lld: %.15g, wanted %.15g of %.3g", what, (long long)i, got[i], want[i], scale);
+}
+
+/* Blocks and bands against singular values, at a point that is no optimum; X whole as well. */
+static void compare_routes(const shape *s, int max_loss, const double *weights) {
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_epochs e[2] = {0};
+    dpmf_i_epochs_climb c[2] = {0};
+    double f[2];
+    dpmf_workload *a[2] = {workload_of(s->text, s->n), NULL};
+    a[1] = as_matrix(a[0]);
+    int64_t n = s->n, size = s->b * s->k * s->k;
+    double *x = calloc((size_t)(2 * n * n), sizeof *x), *gradient = NULL;
+    check_ok(dpmf_i_pool_create(2, &pool));
+    for (int i = 0; i < 2; i++) {
+        check_ok(dpmf_i_epochs_create(a[i], s->k, s->b, max_loss, weights, pool, &e[i]));
+        check_ok(dpmf_i_epochs_climb_create(&e[i], 1e-12, NULL, &c[i]));
+        wander(&c[i], 7);
+        gradient = calloc((size_t)c[i].unknowns, sizeof *gradient);
+        check_ok(dpmf_i_epochs_climb_value(&c[i], c[i].y, &f[i], gradient));
+        free(gradient);
+        check_ok(dpmf_i_epochs_fill(&e[i], &c[i].point, x + i * n * n));
+    }
+    assert_int_equal(e[1].dense, 1);
+    check_near(c[0].point.trace / c[1].point.trace, 1, 2e-11);
+    /* what the routes claim of their errors */
+    assert_true(fabs(c[0].point.trace / c[1].point.trace - 1) <= c[0].point.error + c[1].point.error);
+    check_near(f[0] / f[1], 1, 1e-10);
+    for (int64_t t = n; t < s->k * s->b; t++) /* steps past the last are blocks' own affair */
+        for (int64_t q = 0; q < s->k; q++) {
+            int64_t at = t % s->b * s->k * s->k, r = t / s->b;
+            c[0].point.blocks[at + r * s->k + q] = c[0].point.blocks[at + q * s->k + r] = 0;
+        }
+    assert_close(size, c[0].point.blocks, c[1].point.blocks, 1e-9, "block entry");
+    if (max_loss) assert_close(n, c[0].point.rows, c[1].point.rows, 1e-9, "row");
+    assert_close(n * n, x, x + n * n, 1e-9, "entry of X");
+    double trace = 0; /* the singular values of the third route */
+    double error = 0;
+    check_ok(dpmf_i_epochs_nuclear(&e[0], &c[0].point, &trace, &error));
+    check_near(trace / c[1].point.trace, 1, 1e-12);
+    for (int i = 0; i < 2; i++) {
+        dpmf_i_epochs_climb_free(&c[i]);
+        dpmf_i_epochs_free(&e[i]);
+        dpmf_workload_free(a[i]);
+    }
+    dpmf_i_pool_free(pool);
+    free(x);
+}
+
+static void test_routes_agree(void **unused) {
+    double weights[64];
+    (void)unused;
+    for (int t = 0; t < 64; t++)
+        weights[t] = 1 + 0.5 * sin(t);
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        compare_routes(&SHAPES[i], 0, NULL);
+        compare_routes(&SHAPES[i], 0, weights);
+        compare_routes(&SHAPES[i], 1, NULL);
+    }
+}
+
+/* X V X = A'PA at any point: X is the geometric mean that the dual says. */
+static void test_stationarity(void **unused) {
+    enum { N = 23, K = 4, B = 6 };
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_epochs e;
+    dpmf_i_epochs_climb c;
+    double x[N * N], xv[N * N], f, *gradient;
+    dpmf_workload *a = workload_of("momentum:0.8", N);
+    double *matrix = check_workload_matrix(a);
+    (void)unused;
+    check_ok(dpmf_i_pool_create(1, &pool));
+    check_ok(dpmf_i_epochs_create(a, K, B, 0, NULL, pool, &e));
+    check_ok(dpmf_i_epochs_climb_create(&e, 1e-13, NULL, &c));
+    wander(&c, 3);
+    gradient = calloc((size_t)c.unknowns, sizeof *gradient);
+    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(dpmf_i_epochs_fill(&e, &c.point, x));
+    for (int t = 0; t < N; t++)
+        for (int u = 0; u < N; u++) {
+            xv[t * N + u] = 0;
+            for (int j = u % B; j < N; j += B)
+                for (int q = 0; q < K; q++)
+                    xv[t * N + u] += x[t * N + j] * c.point.lower[(u % B * K + j / B) * K + q] *
+                                     c.point.lower[(u % B * K + u / B) * K + q];
+        }
+    for (int t = 0; t < N; t++)
+        for (int u = 0; u < N; u++) {
+            double left = 0, right = 0;
+            for (int j = 0; j < N; j++) {
+                left += xv[t * N + j] * x[j * N + u];
+                right += matrix[j * N + t] * matrix[j * N + u];
+            }
+            check_near(left / right, 1, 1e-9);
+        }
+    free(gradient);
+    free(matrix);
+    dpmf_i_epochs_climb_free(&c);
+    dpmf_i_epochs_free(&e);
+    dpmf_i_pool_free(pool);
+    dpmf_workload_free(a);
+}
+
+static void check_gradient(const shape *s, int max_loss) {
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_epochs e;
+    dpmf_i_epochs_climb c;
+    dpmf_workload *a = workload_of(s->text, s->n);
+    double f;
+    check_ok(dpmf_i_pool_create(1, &pool));
+    check_ok(dpmf_i_epochs_create(a, s->k, s->b, max_loss, NULL, pool, &e));
+    check_ok(dpmf_i_epochs_climb_create(&e, 1e-13, NULL, &c));
+    c.barrier = 0.01;
+    wander(&c, 11);
+    double *gradient = calloc((size_t)(2 * c.unknowns), sizeof *gradient);
+    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
+    c.scale = 1 / f;
+    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
+    check_near(f, 1, 1e-14);
+    for (int64_t i = 0; i < c.unknowns; i++) {
+        double y = c.y[i], step = 1e-5, up, down;
+        c.y[i] = y + step;
+        check_ok(dpmf_i_epochs_climb_value(&c, c.y, &up, gradient + c.unknowns));
+        c.y[i] = y - step;
+        check_ok(dpmf_i_epochs_climb_value(&c, c.y, &down, gradient + c.unknowns));
+        c.y[i] = y;
+        if (!(fabs((up - down) / (2 * step) - gradient[i]) <= 2e-8))
+            fail_msg("%s, unknown %lld of %lld: gradient %.12g, differences %.12g", s->text, (long long)i,
+                     (long long)c.unknowns, gradient[i], (up - down) / (2 * step));
+    }
+    free(gradient);
+    dpmf_i_epochs_climb_free(&c);
+    dpmf_i_epochs_free(&e);
+    dpmf_i_pool_free(pool);
+    dpmf_workload_free(a);
+}
+
+static void test_gradient(void **unused) {
+    static const shape few[] = {{"prefix", 11, 3, 4}, {"momentum:0.9", 14, 4, 4}, {"nesterov:0.9", 12, 3, 4}};
+    (void)unused;
+    for (int i = 0; i < 3; i++)
+        for (int max_loss = 0; max_loss < 2; max_loss++)
+            check_gradient(&few[i], max_loss);
+}
+
+/* Every instruction set gives the same bits. */
+static void test_kernels(void **unused) {
+    enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
+    static const char *const names[] = {"avx2", "avx512"};
+    const dpmf_i_block_kernels *ref = dpmf_i_block_kernels_find("ref");
+    double a[2][ROWS * COLUMNS], b[INNER * COLUMNS], p[2][COLUMNS], x[ROWS];
+    (void)unused;
+    assert_non_null(ref);
+    assert_null(dpmf_i_block_kernels_find("abacus"));
+    for (int i = 0; i < 2; i++) {
+        const dpmf_i_block_kernels *set = dpmf_i_block_kernels_find(names[i]);
+        if (set == NULL) continue;
+        uint64_t seed = 5;
+        for (int j = 0; j < ROWS * COLUMNS; j++)
+            a[0][j] = a[1][j] = check_random(&seed);
+        for (int j = 0; j < INNER * COLUMNS; j++)
+            b[j] = check_random(&seed);
+        for (int j = 0; j < COLUMNS; j++)
+            p[0][j] = p[1][j] = check_random(&seed);
+        for (int j = 0; j < ROWS; j++)
+            x[j] = check_random(&seed);
+        ref->reflect(ROWS, COLUMNS - 8, 1.25, x, 0.75, p[0], a[0], COLUMNS);
+        set->reflect(ROWS, COLUMNS - 8, 1.25, x, 0.75, p[1], a[1], COLUMNS);
+        assert_memory_equal(p[0], p[1], sizeof p[0]);
+        assert_memory_equal(a[0], a[1], sizeof a[0]);
+        double left[ROWS * INNER];
+        for (int j = 0; j < ROWS * INNER; j++)
+            left[j] = check_random(&seed);
+        ref->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[0], COLUMNS);
+        set->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[1], COLUMNS);
+        assert_memory_equal(a[0], a[1], sizeof a[0]);
+        double plain = 0;
+        for (int j = 0; j < INNER; j++)
+            plain += left[3 * INNER + j] * b[j * COLUMNS + 7];
+        check_near(a[0][3 * COLUMNS + 7], plain, 1e-14);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_routes_agree),
+        cmocka_unit_test(test_stationarity),
+        cmocka_unit_test(test_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

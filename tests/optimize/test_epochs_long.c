@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dense optimum under cyclic participation at the sizes that people train with: total squared losses of
+ * Choquette-Choo et al. 2023, Table 1 (with more digits, found with full eigendecompositions), a workload with momentum
+ * and cooldown whose condition is 1e13, and more steps than a matrix can have.
+ */
+#include "support/check.h"
+#include "optimize/optimize.h"
+
+#include <math.h>
+
+static dpmf_strategy *optimum_of(const char *text, int64_t n, const char *participation, double tolerance,
+                                 dpmf_loss loss, dpmf_optimization *r) {
+    dpmf_workload *a = NULL;
+    dpmf_participation *p = NULL;
+    dpmf_strategy *c = NULL;
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    check_ok(dpmf_workload_parse(text, n, &a));
+    check_ok(dpmf_participation_parse(participation, n, &p));
+    o.tolerance = tolerance;
+    o.loss = loss;
+    dpmf_i_optimize_task task = {a, p, &o};
+    check_ok(dpmf_i_optimize_epochs(&task, &c, r));
+    assert_int_equal(r->outcome, DPMF_CONVERGED);
+    assert_true(r->optimum_lower <= r->optimum_upper && r->optimum_upper <= r->optimum_lower * (1 + tolerance));
+    dpmf_participation_free(p);
+    dpmf_workload_free(a);
+    return c;
+}
+
+static double total_of(const char *text, int64_t n, const char *participation, const dpmf_strategy *c) {
+    dpmf_workload *a = NULL;
+    dpmf_participation *p = NULL;
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    dpmf_evaluation found;
+    o.lower_bound = DPMF_LOWER_BOUND_NONE;
+    check_ok(dpmf_workload_parse(text, n, &a));
+    check_ok(dpmf_participation_parse(participation, n, &p));
+    check_ok(dpmf_evaluate(a, p, c, &o, &found, NULL));
+    dpmf_participation_free(p);
+    dpmf_workload_free(a);
+    return found.total_squared_loss;
+}
+
+static void test_2000(void **unused) {
+    dpmf_optimization r = {0};
+    (void)unused;
+    dpmf_strategy *c = optimum_of("prefix", 2000, "cyclic:20,100", 1e-6, DPMF_LOSS_RMS, &r);
+    check_near(2000 * r.optimum_lower * r.optimum_lower / 653163.0565, 1, 2e-6);
+    check_near(total_of("prefix", 2000, "cyclic:20,100", c) / 653163.1, 1, 2e-6);
+    dpmf_strategy_free(c);
+}
+
+/* Optimal for part of the epochs, then repeated. */
+static void test_stamped(void **unused) {
+    dpmf_optimization r = {0};
+    dpmf_strategy *stamped = NULL;
+    (void)unused;
+    dpmf_strategy *c = optimum_of("prefix", 1000, "cyclic:10,100", 1e-6, DPMF_LOSS_RMS, &r);
+    check_ok(dpmf_strategy_create_stamped(c, 2, &stamped));
+    check_near(total_of("prefix", 2000, "cyclic:20,100", stamped) / 877754, 1, 1e-5);
+    dpmf_strategy_free(stamped);
+    dpmf_strategy_free(c);
+    c = optimum_of("prefix", 500, "cyclic:5,100", 1e-6, DPMF_LOSS_RMS, &r);
+    check_ok(dpmf_strategy_create_stamped(c, 4, &stamped));
+    check_near(total_of("prefix", 2000, "cyclic:20,100", stamped) / 1.2e6, 1, 0.05 / 1.2); /* as printed */
+    dpmf_strategy_free(stamped);
+    dpmf_strategy_free(c);
+}
+
+static void test_momentum_and_cooldown(void **unused) {
+    dpmf_optimization r = {0};
+    (void)unused;
+    dpmf_strategy *c = optimum_of("momentum:0.95,cooldown:0.25:0.05", 2052, "cyclic:6,342", 1e-4, DPMF_LOSS_RMS, &r);
+    double total = total_of("momentum:0.95,cooldown:0.25:0.05", 2052, "cyclic:6,342", c);
+    check_near(sqrt(total / 2052) / r.optimum_upper, 1, 1e-9);
+    dpmf_strategy_free(c);
+}
+
+/* Many epochs with momentum: V is nearly singular at the optimum; without a barrier the climb ends 2 and 6 % away. */
+static void test_near_the_edge(void **unused) {
+    dpmf_optimization r = {0};
+    (void)unused;
+    dpmf_strategy_free(optimum_of("momentum:0.9", 96, "cyclic:32,3", 1e-4, DPMF_LOSS_RMS, &r));
+    dpmf_strategy_free(optimum_of("momentum:0.9", 400, "cyclic:20,20", 1e-4, DPMF_LOSS_RMS, &r));
+}
+
+static void test_max_loss(void **unused) {
+    dpmf_optimization r = {0};
+    (void)unused;
+    dpmf_strategy_free(optimum_of("prefix", 1024, "cyclic:4,256", 1e-4, DPMF_LOSS_MAX, &r));
+}
+
+/* Bounds alone, without a matrix. */
+static void test_20000(void **unused) {
+    dpmf_optimization r = {0};
+    (void)unused;
+    assert_null(optimum_of("prefix", 20000, "cyclic:10,2000", 1e-3, DPMF_LOSS_RMS, &r));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_2000),
+        cmocka_unit_test(test_stamped),
+        cmocka_unit_test(test_momentum_and_cooldown),
+        cmocka_unit_test(test_near_the_edge),
+        cmocka_unit_test(test_max_loss),
+        cmocka_unit_test(test_20000),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

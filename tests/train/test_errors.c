@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training that cannot go on, or may not begin: gradients that are not finite, bad options, samplers, memory. */
+#include "support/failing_allocator.h"
+#include "support/train_cases.h"
+
+#include <stdlib.h>
+
+/* Weights that have grown too large: the step is named, nothing of it is released, and it can be tried again. */
+static void test_not_finite(void **unused) {
+    dpmf_dataset *data = case_data(14);
+    case_plan plan = case_defaults();
+    (void)unused;
+    plan.options.hidden = 4;
+    case_run r = case_open(data, &plan), plain = case_open(data, &plan);
+    const size_t bytes = (size_t)r.trainer->model.dim * sizeof(float);
+    float *bad = malloc(bytes), *good = malloc(bytes);
+    case_steps(&r, 3);
+    case_steps(&plain, 3);
+    memcpy(good, r.trainer->weights, bytes);
+    const float values[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++) {
+        r.trainer->weights[r.trainer->model.second] = values[i];
+        memcpy(bad, r.trainer->weights, bytes);
+        check_fails(DPMF_ERROR_NUMERICAL, dpmf_trainer_next(r.trainer));
+        check_message("step 3");
+        assert_memory_equal(bad, r.trainer->weights, bytes);
+        assert_int_equal(dpmf_trainer_step(r.trainer), 3);
+        assert_int_equal(dpmf_noise_step(r.trainer->noise), 3);
+    }
+    memcpy(r.trainer->weights, good, bytes);
+    case_steps(&r, 3);
+    case_steps(&plain, 3);
+    check_same_weights(&r, &plain);
+    free(bad);
+    free(good);
+    case_close(&r);
+    case_close(&plain);
+    dpmf_dataset_free(data);
+}
+
+static void refuse_options(const dpmf_dataset *data, const case_run *r, const dpmf_trainer_options *o,
+                           const char *says) {
+    dpmf_trainer *none = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, r->mechanism, r->sampler, r->key, o, &none));
+    check_message(says);
+    assert_null(none);
+}
+
+static void test_bad_options(void **unused) {
+    dpmf_dataset *data = case_data(15), *alone = NULL;
+    case_plan plan = case_defaults();
+    case_run r = case_begin(data, &plan);
+    double schedule[20] = {1, 1, 1, 0};
+    (void)unused;
+#define REFUSE(field, value, says)                                                                                     \
+    do {                                                                                                               \
+        dpmf_trainer_options o = plan.options;                                                                         \
+        o.field = (value);                                                                                             \
+        refuse_options(data, &r, &o, says);                                                                            \
+    } while (0)
+    REFUSE(hidden, -1, "hidden = -1");
+    REFUSE(hidden, (int64_t)1 << 40, "hidden");
+    REFUSE(clip, 0, "clip = 0");
+    REFUSE(clip, NAN, "clip");
+    REFUSE(clip, 1e-40, "clip = 1e-40");
+    REFUSE(clip, INFINITY, "clip = inf");
+    REFUSE(zero_above, -1, "zero_above");
+    REFUSE(zero_above, NAN, "zero_above");
+    REFUSE(learning_rate, 0, "learning_rate = 0");
+    REFUSE(learning_rate, INFINITY, "learning_rate");
+    REFUSE(momentum, 1, "momentum = 1");
+    REFUSE(momentum, NAN, "momentum");
+    REFUSE(beta1, 1, "beta1");
+    REFUSE(beta2, -1, "beta2");
+    REFUSE(adam_epsilon, 0, "adam_epsilon");
+    REFUSE(decay, 2, "decay = 2");
+    REFUSE(decay, -1, "decay");
+    REFUSE(schedule, schedule, "schedule[3] = 0");
+    REFUSE(optimizer, (dpmf_optimizer)7, "optimizer 7");
+    REFUSE(part, 1, "part 1 of 1");
+    REFUSE(parts, 2, "reduce");
+    REFUSE(parts, -1, "part 0 of -1");
+    REFUSE(by_unit, 1, "draws from 150 units, accepted: 23");
+    dpmf_trainer_options adam = plan.options;
+    adam.optimizer = DPMF_OPTIMIZER_ADAM;
+    adam.momentum = 0.5;
+    refuse_options(data, &r, &adam, "Adam");
+    check_ok(dpmf_dataset_create(data->count, data->features, data->classes, data->x, data->label, NULL, &alone));
+    dpmf_trainer_options users = plan.options;
+    users.by_unit = 1;
+    refuse_options(alone, &r, &users, "whose");
+    dpmf_trainer *none = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(NULL, r.mechanism, r.sampler, r.key, NULL, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, NULL, r.sampler, r.key, NULL, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, r.mechanism, NULL, r.key, NULL, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, r.mechanism, r.sampler, NULL, NULL, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_next(NULL));
+    assert_int_equal(dpmf_trainer_dim(data, 0), CASE_CLASSES * (CASE_FEATURES + 1));
+    assert_int_equal(dpmf_trainer_dim(data, 9), 9 * (CASE_FEATURES + 1) + CASE_CLASSES * 10);
+    assert_int_equal(dpmf_trainer_dim(data, -1), 0);
+    assert_int_equal(dpmf_trainer_dim(NULL, 0), 0);
+    dpmf_dataset_free(alone);
+    case_close(&r);
+    dpmf_dataset_free(data);
+}
+
+/* A sampler that does something else than the mechanism assumes, or draws from other units, is refused. */
+static void test_sampler_must_fit(void **unused) {
+    dpmf_dataset *data = case_data(16), *part = NULL;
+    case_plan plan = case_defaults();
+    dpmf_trainer *none = NULL;
+    (void)unused;
+    const char *samplers[] = {"poisson:0.2", "cyclic:20", "shuffled:30", "block-cyclic:0.2,5"};
+    for (int i = 0; i < 4; i++) {
+        plan.sampler = samplers[i];
+        case_run r = case_begin(data, &plan);
+        check_fails(DPMF_ERROR_ARGUMENT,
+                    dpmf_trainer_create(data, r.mechanism, r.sampler, r.key, &plan.options, &none));
+        dpmf_trainer_options o = plan.options;
+        o.noiseless = 1;
+        check_ok(dpmf_trainer_create(data, r.mechanism, r.sampler, r.key, &o, &r.trainer));
+        case_close(&r);
+    }
+    plan = case_defaults();
+    check_ok(dpmf_dataset_slice(data, 0, 100, &part));
+    case_run r = case_begin(data, &plan);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(part, r.mechanism, r.sampler, r.key, NULL, &none));
+    check_message("150 units, accepted: 100");
+    case_close(&r);
+    plan.sigma = 0;
+    r = case_begin(data, &plan);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, r.mechanism, r.sampler, r.key, NULL, &none));
+    check_message("no sigma");
+    case_close(&r);
+    assert_null(none);
+    dpmf_dataset_free(part);
+    dpmf_dataset_free(data);
+}
+
+static void test_memory(void **unused) {
+    dpmf_dataset *data = case_data(17);
+    double accuracy = 0, loss = 0;
+    (void)unused;
+    for (int by_unit = 0; by_unit < 2; by_unit++) {
+        case_plan plan = case_defaults();
+        double schedule[20];
+        for (int t = 0; t < 20; t++)
+            schedule[t] = 1;
+        plan.options.schedule = schedule;
+        plan.options.by_unit = by_unit;
+        plan.options.hidden = 3;
+        plan.options.momentum = 0.5;
+        if (by_unit) plan.sampler = "cyclic:5";
+        case_run r = case_begin(data, &plan);
+        FAIL_EACH(dpmf_trainer_create(data, r.mechanism, r.sampler, r.key, &plan.options, &r.trainer));
+        FAIL_EACH(dpmf_trainer_evaluate(r.trainer, data, &accuracy, &loss));
+        case_close(&r);
+    }
+    dpmf_dataset_free(data);
+}
+
+static int stop_at_half(void *context, const char *what, double done) {
+    (void)what;
+    ++*(int *)context;
+    return done >= 0.5;
+}
+
+static void test_progress_and_evaluation(void **unused) {
+    dpmf_dataset *data = case_data(18);
+    float x[] = {1, 2};
+    int32_t label = 0;
+    dpmf_dataset *other = NULL;
+    case_plan plan = case_defaults();
+    int calls = 0;
+    double before = 0, after = 0, loss = 0;
+    (void)unused;
+    plan.options.run.progress = stop_at_half;
+    plan.options.run.context = &calls;
+    plan.options.noiseless = 1;
+    plan.options.clip = INFINITY;
+    case_run r = case_open(data, &plan);
+    check_ok(dpmf_trainer_evaluate(r.trainer, data, &before, &loss));
+    check_near(loss, log(CASE_CLASSES), 1e-7); /* zero weights: all classes alike */
+    case_steps(&r, 10);
+    check_fails(DPMF_ERROR_CANCELLED, dpmf_trainer_next(r.trainer));
+    assert_int_equal(dpmf_trainer_step(r.trainer), 10);
+    assert_int_equal(dpmf_trainer_steps(r.trainer), 20);
+    assert_int_equal(calls, 11);
+    check_ok(dpmf_trainer_evaluate(r.trainer, data, &after, &loss));
+    assert_true(after > before && after > 0.4 && after <= 1);
+    check_ok(dpmf_dataset_create(1, 2, 1, x, &label, NULL, &other));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_evaluate(r.trainer, other, &after, &loss));
+    check_message("2 features");
+    dpmf_dataset_free(other);
+    case_close(&r);
+    dpmf_dataset_free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_sampler_must_fit),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_progress_and_evaluation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole runs: resumed from a checkpoint, refused by name, split over several parts. */
+#include "base/memory.h"
+#include "support/failing_allocator.h"
+#include "noise/noise.h"
+#include "sampler/sampler.h"
+#include "support/train_cases.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char path[64];
+
+static int setup(void **unused) {
+    (void)unused;
+    snprintf(path, sizeof path, "test_train_runs.%ld.state", (long)getpid());
+    return 0;
+}
+
+static int teardown(void **unused) {
+    (void)unused;
+    unlink(path);
+    return 0;
+}
+
+/* ---- resuming ---- */
+
+/* A run to the end; the same stopped at `stop` and gone on with from its checkpoint, in a new trainer. */
+static void check_resume(const dpmf_dataset *data, const case_plan *plan, int64_t stop) {
+    case_run whole = case_open(data, plan), first = case_open(data, plan);
+    case_steps(&whole, plan->steps);
+    case_steps(&first, stop);
+    check_ok(dpmf_trainer_save(first.trainer, path));
+    case_steps(&first, (plan->steps - stop) / 2); /* steps that the resumed run will take again */
+    float *later = malloc((size_t)first.trainer->model.dim * sizeof *later);
+    memcpy(later, first.trainer->weights, (size_t)first.trainer->model.dim * sizeof *later);
+    const int64_t reached = dpmf_trainer_step(first.trainer);
+    case_close(&first);
+    case_plan other = *plan;
+    other.options.run.threads = 3; /* nothing depends on it */
+    case_run second = case_open(data, &other);
+    second.trainer->gradient->worth = 0;
+    check_ok(dpmf_trainer_load(second.trainer, path));
+    assert_int_equal(dpmf_trainer_step(second.trainer), stop);
+    case_steps(&second, reached - stop);
+    assert_memory_equal(later, second.trainer->weights, (size_t)second.trainer->model.dim * sizeof *later);
+    case_steps(&second, plan->steps - reached);
+    check_same_weights(&whole, &second);
+    check_ok(dpmf_trainer_load(second.trainer, path)); /* back again, in the same trainer */
+    case_steps(&second, plan->steps - stop);
+    check_same_weights(&whole, &second);
+    free(later);
+    case_close(&whole);
+    case_close(&second);
+}
+
+static void test_resume(void **unused) {
+    const char *families[] = {"identity", "toeplitz", "bsr", "bisr", "tree", "tree-online", "blt"};
+    dpmf_dataset *data = case_data(21);
+    (void)unused;
+    for (int i = 0; i < 7; i++) {
+        case_plan plan = case_defaults();
+        plan.family = families[i];
+        plan.bands = i == 2 || i == 3 ? 4 : 0;
+        plan.options.hidden = i % 2 ? 6 : 0;
+        plan.options.momentum = i == 2 ? 0.9 : 0;
+        if (i == 4) plan.options.optimizer = DPMF_OPTIMIZER_ADAM;
+        for (int64_t stop = 0; stop <= 20; stop += 10)
+            check_resume(data, &plan, stop);
+    }
+    dpmf_dataset_free(data);
+}
+
+static void test_resume_samplers(void **unused) {
+    const char *samplers[][3] = {{"poisson:0.1", "poisson:0.1", "full"},
+                                 {"block-cyclic:0.1,4", "block-cyclic:0.1,4", "cyclic:5,4"},
+                                 {"shuffled:30", NULL, "shuffled:4,5"},
+                                 {"min-sep:0.2,3", "min-sep:0.2,3", "minsep:7,3"},
+                                 {"balls-in-bins:5", "balls-in-bins:5", "cyclic:4,5"}};
+    dpmf_dataset *data = case_data(22);
+    (void)unused;
+    for (int i = 0; i < 5; i++) {
+        case_plan plan = case_defaults();
+        plan.sampler = samplers[i][0];
+        plan.sampling = samplers[i][1];
+        plan.participation = samplers[i][2];
+        check_resume(data, &plan, 9);
+    }
+    case_plan users = case_defaults();
+    users.options.by_unit = 1;
+    users.sampler = "cyclic:5";
+    check_resume(data, &users, 9);
+    dpmf_dataset_free(data);
+}
+
+/* ---- what is refused ---- */
+
+static void refuse_load(case_run *r, dpmf_status expected, const char *says) {
+    const size_t bytes = (size_t)r->trainer->model.dim * sizeof(float);
+    float *before = malloc(bytes);
+    memcpy(before, r->trainer->weights, bytes);
+    const int64_t step = dpmf_trainer_step(r->trainer);
+    check_fails(expected, dpmf_trainer_load(r->trainer, path));
+    check_message(says);
+    assert_memory_equal(before, r->trainer->weights, bytes);
+    assert_int_equal(dpmf_trainer_step(r->trainer), step);
+    free(before);
+}
+
+static void test_other_runs(void **unused) {
+    dpmf_dataset *data = case_data(23), *other = case_data(24);
+    case_plan plan = case_defaults();
+    double schedule[20];
+    const char *says[] = {"mechanism is",
+                          "clip is 1 in it and 2 here",
+                          "its key is another",
+                          "learning rate is 0.5 in it and 0.25 here",
+                          "model is softmax in it and mlp:3 here",
+                          "sampler is cyclic:30 in it and cyclic:31 here",
+                          "momentum is 0 in it and 0.5 here",
+                          "optimizer is sgd in it and adam here",
+                          "noise is private in it and none here",
+                          "schedule is constant in it",
+                          "data is",
+                          "seed is 0 in it and 5 here",
+                          "decay is",
+                          "zero above is",
+                          "mechanism is"};
+    (void)unused;
+    case_run own = case_open(data, &plan);
+    case_steps(&own, 4);
+    check_ok(dpmf_trainer_save(own.trainer, path));
+    for (int t = 0; t < 20; t++)
+        schedule[t] = 1 - t / 40.0;
+    for (int i = 0; i < 15; i++) {
+        case_plan changed = plan;
+        dpmf_trainer_options *o = &changed.options;
+        if (i == 0) changed.family = "tree";
+        if (i == 1) o->clip = 2;
+        if (i == 2) changed.key = 2;
+        if (i == 3) o->learning_rate = 0.25;
+        if (i == 4) o->hidden = 3;
+        if (i == 5) changed.sampler = "cyclic:31";
+        if (i == 6) o->momentum = 0.5;
+        if (i == 7) o->optimizer = DPMF_OPTIMIZER_ADAM;
+        if (i == 8) o->noiseless = 1;
+        if (i == 9) o->schedule = schedule;
+        if (i == 11) o->seed = 5;
+        if (i == 12) o->decay = 0.125;
+        if (i == 13) o->zero_above = 3;
+        if (i == 14) changed.sigma = 0.75;
+        case_run r = case_open(i == 10 ? other : data, &changed);
+        case_steps(&r, 1);
+        refuse_load(&r, DPMF_ERROR_ARGUMENT, says[i]);
+        check_message("belongs to another run");
+        case_close(&r);
+    }
+    case_close(&own);
+    dpmf_dataset_free(data);
+    dpmf_dataset_free(other);
+}
+
+static void write_bytes(const uint8_t *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static void test_damaged(void **unused) {
+    dpmf_dataset *data = case_data(25);
+    case_plan plan = case_defaults();
+    static uint8_t bytes[1 << 16];
+    struct stat info;
+    (void)unused;
+    plan.family = "bsr";
+    plan.bands = 3;
+    plan.options.momentum = 0.5;
+    case_run r = case_open(data, &plan);
+    case_steps(&r, 4);
+    check_ok(dpmf_trainer_save(r.trainer, path));
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    const size_t size = (size_t)info.st_size;
+    FILE *file = fopen(path, "rb");
+    assert_true(size < sizeof bytes && fread(bytes, 1, size, file) == size);
+    fclose(file);
+    for (size_t i = 0; i < size; i += i < 400 ? 1 : 97) {
+        bytes[i] ^= 0x20;
+        write_bytes(bytes, size);
+        dpmf_status status = dpmf_trainer_load(r.trainer, path);
+        assert_true(status == DPMF_ERROR_FORMAT || (status == DPMF_ERROR_ARGUMENT && i < 120)); /* the key's line */
+        bytes[i] ^= 0x20;
+    }
+    for (size_t cut = 0; cut < size; cut += cut < 100 ? 1 : 501) {
+        write_bytes(bytes, cut);
+        refuse_load(&r, DPMF_ERROR_FORMAT, "");
+    }
+    bytes[size] = 0;
+    write_bytes(bytes, size + 1);
+    refuse_load(&r, DPMF_ERROR_FORMAT, "");
+    write_bytes(bytes, size);
+    assert_int_equal(chmod(path, 0644), 0);
+    refuse_load(&r, DPMF_ERROR_IO, "mode 644");
+    unlink(path);
+    refuse_load(&r, DPMF_ERROR_IO, "there is none");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_load(r.trainer, ""));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_save(r.trainer, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_save(NULL, path));
+    check_fails(DPMF_ERROR_IO, dpmf_trainer_save(r.trainer, "no such directory/x"));
+    write_bytes(bytes, size);
+    check_ok(dpmf_trainer_load(r.trainer, path));
+    FAIL_EACH(dpmf_trainer_save(r.trainer, path));
+    FAIL_EACH(dpmf_trainer_load(r.trainer, path));
+    case_steps(&r, 16);
+    case_run whole = case_open(data, &plan);
+    case_steps(&whole, 20);
+    check_same_weights(&whole, &r);
+    case_close(&whole);
+    case_close(&r);
+    dpmf_dataset_free(data);
+}
+
+/* ---- several parts ---- */
+
+enum { PARTS = 3, DIM_MAX = 4096 };
+
+/* Adds up what the parts bring, in their order, when all are there. */
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    float *brought[PARTS];
+    int calls, fail_at; /* reductions so far, and the one that fails in all parts; -1: none */
+} meeting;
+
+typedef struct member {
+    meeting *together;
+    int64_t part;
+    case_run run;
+    dpmf_status status; /* of the first step that failed */
+} member;
+
+static dpmf_status reduce(void *context, float *sums, int64_t count) {
+    member *m = context;
+    static float total[PARTS][DIM_MAX];
+    m->together->brought[m->part] = sums;
+    pthread_barrier_wait(&m->together->barrier);
+    for (int64_t i = 0; i < count; i++) {
+        total[m->part][i] = 0;
+        for (int p = 0; p < PARTS; p++)
+            total[m->part][i] += m->together->brought[p][i];
+    }
+    const int fail = m->together->calls == m->together->fail_at;
+    pthread_barrier_wait(&m->together->barrier);
+    memcpy(sums, total[m->part], (size_t)count * sizeof *sums);
+    if (m->part == 0) m->together->calls++; /* the others read it behind the next barrier */
+    return fail ? DPMF_ERROR_IO : DPMF_OK;
+}
+
+static void *work(void *context) {
+    member *m = context;
+    m->status = DPMF_OK;
+    for (int t = 0; t < 20; t++) {
+        dpmf_status status = dpmf_trainer_next(m->run.trainer);
+        if (status == DPMF_ERROR_IO && m->status == DPMF_OK) {
+            m->status = status;
+            t--; /* the same step again, from a checkpoint that was made after it failed */
+            char own[80];
+            snprintf(own, sizeof own, "%s.%d", path, (int)m->part);
+            if (dpmf_trainer_save(m->run.trainer, own) != DPMF_OK || dpmf_trainer_load(m->run.trainer, own) != DPMF_OK)
+                m->status = DPMF_ERROR_FORMAT;
+            unlink(own);
+        } else if (status != DPMF_OK) {
+            m->status = status;
+            break;
+        }
+    }
+    return NULL;
+}
+
+static void run_parts(const dpmf_dataset *data, case_plan plan, int fail_at, int poison, const float *want) {
+    meeting together = {.fail_at = fail_at};
+    member members[PARTS];
+    pthread_t threads[PARTS];
+    assert_int_equal(pthread_barrier_init(&together.barrier, NULL, PARTS), 0);
+    plan.options.parts = PARTS;
+    plan.options.reduce = reduce;
+    for (int i = 0; i < PARTS; i++) {
+        members[i] = (member){.together = &together, .part = i};
+        plan.options.part = i;
+        plan.options.reduce_context = &members[i];
+        members[i].run = case_open(data, &plan);
+        /* The other parts' weights are well, and yet they must stop too. */
+        if (poison && i == 1) members[i].run.trainer->weights[0] = NAN;
+    }
+    for (int i = 0; i < PARTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &members[i]), 0);
+    for (int i = 0; i < PARTS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < PARTS; i++) {
+        const dpmf_trainer *t = members[i].run.trainer;
+        assert_int_equal(members[i].status, poison ? DPMF_ERROR_NUMERICAL : fail_at >= 0 ? DPMF_ERROR_IO : DPMF_OK);
+        if (poison) assert_int_equal(dpmf_trainer_step(t), 0);
+        if (!poison) check_same_weights(&members[0].run, &members[i].run);
+        for (int64_t k = 0; !poison && k < t->model.dim; k++)
+            check_near((double)t->weights[k], (double)want[k], 2e-5);
+    }
+    for (int i = 0; i < PARTS; i++)
+        case_close(&members[i].run);
+    pthread_barrier_destroy(&together.barrier);
+}
+
+/* Each part sums a third of the units and makes a third of the noise; together they are the one run, up to rounding. */
+static void test_parts(void **unused) {
+    const char *families[] = {"bsr", "blt"};
+    dpmf_dataset *data = case_data(26);
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        case_plan plan = case_defaults();
+        plan.family = families[i];
+        plan.bands = i == 0 ? 4 : 0;
+        plan.options.hidden = 5;
+        plan.options.momentum = 0.5;
+        case_run alone = case_open(data, &plan);
+        case_steps(&alone, 20);
+        assert_true(alone.trainer->model.dim < DIM_MAX);
+        run_parts(data, plan, -1, 0, alone.trainer->weights);
+        run_parts(data, plan, 7, 0, alone.trainer->weights); /* a reduction that fails: the noise row is taken again */
+        run_parts(data, plan, -1, 1, NULL);
+        case_close(&alone);
+    }
+    dpmf_dataset_free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume),  cmocka_unit_test(test_resume_samplers), cmocka_unit_test(test_other_runs),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_parts),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of matrices, and the clipped sum of a batch against the definition. */
+#include "support/train_reference.h"
+
+/* ---- products ---- */
+
+static void test_products(void **unused) {
+    const char *sets[] = {"ref", "avx2", "avx512"};
+    const int64_t shapes[][3] = {{1, 1, 1}, {10, 784, 130}, {7, 83, 5}, {128, 64, 37}, {3, 17, 300}, {2, 33, 0}};
+    uint64_t seed = 3;
+    (void)unused;
+    for (int s = 0; s < 6; s++) {
+        const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2], skip = 2;
+        float *a = calloc((size_t)(k * (m + 1) + 1), sizeof *a), *b = calloc((size_t)(k * (n + 3) + 1), sizeof *b);
+        float *c = calloc((size_t)(m * (n + 1)), sizeof *c), *want = calloc((size_t)(m * (n + 1)), sizeof *want);
+        float *start = calloc((size_t)(m * (n + 1)), sizeof *start);
+        const float **rows = calloc((size_t)k + 1, sizeof *rows);
+        for (int64_t i = 0; i < k * (m + 1); i++)
+            a[i] = (float)check_random(&seed);
+        for (int64_t i = 0; i < k * (n + 3); i++)
+            b[i] = (float)check_random(&seed);
+        for (int64_t i = 0; i < m * (n + 1); i++)
+            want[i] = start[i] = (float)check_random(&seed);
+        for (int64_t p = 0; p < k; p++)
+            rows[p] = b + (k - 1 - p) * (n + 3);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t p = 0; p < k; p++)
+                    want[i * (n + 1) + j] += a[p * (m + 1) + i] * rows[p][skip + j];
+        for (int v = 0; v < 3; v++) {
+            const dpmf_i_multiply_kernels *kernels = dpmf_i_multiply_kernels_find(sets[v]);
+            if (kernels == NULL) continue;
+            memcpy(c, start, (size_t)(m * (n + 1)) * sizeof *c);
+            const dpmf_i_product job = {m, n, k, a, m + 1, rows, skip, c, n + 1};
+            kernels->multiply(&job);
+            assert_memory_equal(c, want, (size_t)(m * (n + 1)) * sizeof *c);
+        }
+        free(a);
+        free(b);
+        free(c);
+        free(want);
+        free(start);
+        free((void *)rows);
+    }
+    assert_null(dpmf_i_multiply_kernels_find("none"));
+}
+
+static void compare_gradient(int64_t hidden, dpmf_i_clip clip, int threads) {
+    dpmf_dataset *data = case_data(5);
+    dpmf_i_model model;
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_gradient *g = NULL;
+    int64_t batch[CASE_EXAMPLES], count = 0;
+    uint64_t seed = 11;
+    check_ok(dpmf_i_model_of(data->features, hidden, data->classes, &model));
+    check_ok(dpmf_i_pool_create(threads, &pool));
+    check_ok(dpmf_i_gradient_create(data, &model, clip, pool, &g));
+    g->worth = 0;
+    float *w = calloc((size_t)model.dim, sizeof *w);
+    double *want = calloc((size_t)model.dim, sizeof *want), largest = 0;
+    for (int64_t i = 0; i < model.dim; i++)
+        w[i] = (float)check_random(&seed);
+    for (int64_t u = 0; u < (clip.by_unit ? data->units : data->count); u += clip.by_unit ? 1 : 2)
+        batch[count++] = u;
+    int64_t cut = 0;
+    for (int64_t i = 0; i < count; i++)
+        cut += add_unit(data, &clip, hidden, model.dim, w, batch[i], want) > clip.clip;
+    check_ok(dpmf_i_gradient_sum(g, w, count, batch, 0, 1));
+    /* In many small blocks the bits are the same. */
+    float *once = malloc((size_t)model.dim * sizeof *once);
+    memcpy(once, g->sums, (size_t)model.dim * sizeof *once);
+    for (int64_t u = 0; clip.by_unit && u < data->units; u++)
+        assert_true(g->unit_start[u + 1] - g->unit_start[u] <= 30);
+    g->block.room = 30;
+    g->users_room = 2;
+    check_ok(dpmf_i_gradient_sum(g, w, count, batch, 0, 1));
+    assert_memory_equal(once, g->sums, (size_t)model.dim * sizeof *once);
+    free(once);
+    const double scale = norm_of(model.dim, want);
+    for (int64_t i = 0; i < model.dim; i++)
+        largest = fmax(largest, fabs((double)g->sums[i] - want[i]));
+    assert_true(largest < 1e-5 * fmax(scale, 1e-3));
+    assert_int_equal(g->units, count);
+    assert_int_equal(g->clipped, cut);
+    if (isfinite(clip.clip)) assert_true(cut > 0 && cut <= count);
+    free(w);
+    free(want);
+    dpmf_i_gradient_free(g);
+    dpmf_i_pool_free(pool);
+    dpmf_dataset_free(data);
+}
+
+static void test_gradient(void **unused) {
+    (void)unused;
+    for (int64_t hidden = 0; hidden <= 19; hidden += 19)
+        for (int by_unit = 0; by_unit < 2; by_unit++)
+            for (int threads = 1; threads <= 3; threads += 2) {
+                compare_gradient(hidden, (dpmf_i_clip){INFINITY, 0, by_unit}, threads);
+                compare_gradient(hidden, (dpmf_i_clip){1.5, 0, by_unit}, threads);
+                compare_gradient(hidden, (dpmf_i_clip){0.01, 0, by_unit}, threads);
+                compare_gradient(hidden, (dpmf_i_clip){1.5, by_unit ? 2.0 : 4.0, by_unit}, threads);
+            }
+}
+
+/* One unit's contribution never passes the clip norm, though it is summed in float. */
+static void test_clip_norm(void **unused) {
+    dpmf_dataset *data = case_data(6);
+    dpmf_i_model model;
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_gradient *g = NULL;
+    (void)unused;
+    for (int by_unit = 0; by_unit < 2; by_unit++) {
+        const double clip = 0.3;
+        check_ok(dpmf_i_model_of(data->features, 7, data->classes, &model));
+        check_ok(dpmf_i_pool_create(1, &pool));
+        check_ok(dpmf_i_gradient_create(data, &model, (dpmf_i_clip){clip, 0, by_unit}, pool, &g));
+        float *w = calloc((size_t)model.dim, sizeof *w);
+        check_ok(dpmf_i_model_start(&model, 1, w));
+        for (int64_t u = 0; u < CASE_USERS; u++) {
+            double sum = 0;
+            check_ok(dpmf_i_gradient_sum(g, w, 1, &u, 0, 1));
+            for (int64_t i = 0; i < model.dim; i++)
+                sum += (double)g->sums[i] * (double)g->sums[i];
+            assert_true(sqrt(sum) <= clip);
+            if (g->clipped) assert_true(sqrt(sum) >= clip * (1 - 1e-6));
+        }
+        free(w);
+        dpmf_i_gradient_free(g);
+        g = NULL;
+        dpmf_i_pool_free(pool);
+        pool = NULL;
+    }
+    dpmf_dataset_free(data);
+}
+
+/* ---- numbers at the end of the range ---- */
+
+/* Softmax regression at zero, or a hidden layer: the norm of what the units of a small data set add, each alone. */
+static double largest_added(int64_t hidden, dpmf_i_clip clip, int64_t count, int64_t features, const float *x,
+                            const int32_t *label, const int64_t *unit, int64_t *clipped) {
+    dpmf_dataset *data = NULL;
+    dpmf_i_model model;
+    dpmf_i_pool *pool = NULL;
+    dpmf_i_gradient *g = NULL;
+    double largest = 0;
+    check_ok(dpmf_dataset_create(count, features, 2, x, label, unit, &data));
+    check_ok(dpmf_i_model_of(features, hidden, 2, &model));
+    check_ok(dpmf_i_pool_create(1, &pool));
+    check_ok(dpmf_i_gradient_create(data, &model, clip, pool, &g));
+    float *w = calloc((size_t)model.dim, sizeof *w);
+    check_ok(dpmf_i_model_start(&model, 1, w));
+    *clipped = 0;
+    for (int64_t u = 0; u < (clip.by_unit ? data->units : count); u++) {
+        double sum = 0;
+        check_ok(dpmf_i_gradient_sum(g, w, 1, &u, 0, 1));
+        for (int64_t i = 0; i < model.dim; i++)
+            sum += (double)g->sums[i] * (double)g->sums[i];
+        largest = fmax(largest, sqrt(sum));
+        *clipped += g->clipped;
+    }
+    free(w);
+    dpmf_i_gradient_free(g);
+    dpmf_i_pool_free(pool);
+    dpmf_dataset_free(data);
+    return largest;
+}
+
+/*
+ * A user whose examples cancel: a and b of one class and a + b of the other, of size 1e30. Their sum in float is what
+ * rounding makes of it, and another one if the terms are scaled before; what is added must be what was measured.
+ */
+static void test_cancelling_user(void **unused) {
+    const int32_t label[6] = {0, 0, 1, 0, 1, 1};
+    const int64_t unit[6] = {0, 0, 0, 1, 1, 1};
+    int64_t clipped = 0;
+    uint64_t seed = 17;
+    (void)unused;
+    const float found[12] = {1.5137717277189306e30f, 0, 1.952467333603597e30f, 0, 3.4662390613225276e30f, 0, 1, 2, 3};
+    assert_true(largest_added(0, (dpmf_i_clip){1, 0, 1}, 6, 2, found, label, unit, &clipped) <= 1);
+    for (int i = 0; i < 300; i++) {
+        const float size = i % 3 == 0 ? 1e30f : i % 3 == 1 ? 1e8f : 1e-3f;
+        float x[6] = {0};
+        for (int u = 0; u < 6; u += 3) {
+            x[u] = (float)(1.5 + 0.5 * check_random(&seed)) * size;
+            x[u + 1] = (float)(1.5 + 0.5 * check_random(&seed)) * size;
+            x[u + 2] = x[u] + x[u + 1];
+        }
+        const double clip = i % 2 ? 1 : 0.01;
+        assert_true(largest_added(0, (dpmf_i_clip){clip, 0, 1}, 6, 1, x, label, unit, &clipped) <= clip);
+        assert_true(largest_added(4, (dpmf_i_clip){clip, 0, 1}, 6, 1, x, label, unit, &clipped) <= clip);
+    }
+}
+
+/* Where f d is subnormal it could round to twice itself, and be multiplied by a large input. */
+static void test_subnormal_derivatives(void **unused) {
+    const float size[] = {3e38f, 2.9e38f, 1e38f, 3e37f, 1e33f, 1e20f, 1e-20f, 1e-42f};
+    const double clips[] = {1e-6, 3e-7, 1.7e-6, 1e-5, 1e-3, 1, 1e-9, 1e-20, 1e-30};
+    const int32_t label[2] = {0, 1};
+    const int64_t unit[2] = {0, 1};
+    int64_t clipped = 0;
+    (void)unused;
+    for (int s = 0; s < 8; s++)
+        for (int c = 0; c < 9; c++)
+            for (int kind = 0; kind < 4; kind++) {
+                const float x[2] = {size[s], -0.7f * size[s]};
+                const dpmf_i_clip clip = {clips[c], 0, kind % 2};
+                const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
+                assert_true(added <= clips[c]);
+                if (clips[c] < 0.3) assert_int_equal(clipped, 2);
+                /* Where f d is normal, nothing is lost. */
+                if (clipped > 0 && clips[c] > 1e-37 * fmax((double)size[s], 1))
+                    assert_true(added >= clips[c] * (1 - 1e-6));
+            }
+}
+
+/* 49 (1/49) is below 1 in double; a user of 49 examples is not clipped for that. */
+static void test_count_of_clipped(void **unused) {
+    float x[49] = {0};
+    int32_t label[49] = {0};
+    int64_t unit[49] = {0}, clipped = 0;
+    (void)unused;
+    label[0] = 1;
+    assert_true(largest_added(0, (dpmf_i_clip){INFINITY, 0, 1}, 49, 1, x, label, unit, &clipped) > 0.1);
+    assert_int_equal(clipped, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_gradient),
+        cmocka_unit_test(test_clip_norm),
+        cmocka_unit_test(test_cancelling_user),
+        cmocka_unit_test(test_subnormal_derivatives),
+        cmocka_unit_test(test_count_of_clipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
