@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observed.h"
+#include "options/verbs.h"
 #include "problem.h"
 #include "progress.h"
-#include "options/verbs.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * machines that differ and are shared.
  */
 #include "dpmf.h"
+#include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
-#include "options/verbs.h"
 
 #include <lapacke.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  * o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t]. Its standard deviation is scale x |B[t,:]|.
  */
 #include "options/numbers.h"
+#include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "rows.h"
-#include "options/verbs.h"
 
 #include <errno.h>
 #include <math.h>

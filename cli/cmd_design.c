@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
 #include "options/numbers.h"
+#include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
 #include "progress.h"
-#include "options/verbs.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options.c. */
 #include "options/completion.h"
-#include "output.h"
 #include "options/verbs.h"
+#include "output.h"
 
 #include <stdio.h>
 #include <string.h>

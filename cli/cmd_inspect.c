@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "output.h"
 #include "options/verbs.h"
+#include "output.h"
 
 static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);

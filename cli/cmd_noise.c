@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
 #include "options/numbers.h"
+#include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "rows.h"
-#include "options/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

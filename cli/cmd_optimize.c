@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
-#include "progress.h"
 #include "options/verbs.h"
+#include "progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>

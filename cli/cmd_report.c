@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report: one HTML page about a mechanism file. The page appears when it is complete. */
+#include "options/verbs.h"
 #include "progress.h"
 #include "report/report.h"
 #include "rows.h"
-#include "options/verbs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "options/verbs.h"
 #include "output.h"
 #include "reproduce/reproduce.h"
-#include "options/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: private training of a small model, from data to accuracy. */
+#include "options/verbs.h"
 #include "progress.h"
 #include "train/train.h"
-#include "options/verbs.h"
 
 #include <errno.h>
 #include <math.h>

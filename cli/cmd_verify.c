@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
-#include "options/verbs.h"
 
 #include <math.h>
 

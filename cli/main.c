@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf VERB [OPTION]... [FILE]: finds the verb and hands over. */
 #include "options/options.h"
+#include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
-#include "options/verbs.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -13,9 +13,8 @@ root=$place/root
 libraries=$root/usr/lib/aarch64-linux-gnu
 packages=(libssl-dev libcjson-dev libopenblas-dev liblapacke-dev liblbfgs-dev libcmocka-dev zlib1g-dev)
 # The bits of seeds, normals and rows, against vectors that an independent program wrote, and files and parsing besides.
-tests=(test_seed test_seed_normal test_key test_stream test_stream_families test_noise test_safetensors test_json
-    test_array test_text)
-if [ -e tests/test_sampler.c ]; then tests+=(test_sampler); fi
+tests=(test_crypto_seed test_crypto_seed_normal test_crypto_key test_noise_stream test_noise_stream_families test_noise test_base_safetensors test_base_json
+    test_base_array test_base_text test_sampler)
 
 unpack() {
     mkdir -p "$place/state/lists/partial" "$place/cache/archives/partial" "$root"

@@ -3,8 +3,8 @@
 #ifndef DPMF_CLI_REPRODUCE_AMPLIFIED_H
 #define DPMF_CLI_REPRODUCE_AMPLIFIED_H
 
-#include "reproduce/reproduce.h"
 #include "reproduce/book.h"
+#include "reproduce/reproduce.h"
 
 #define ONLY_OURS "the paper has a figure without numbers; these are ours"
 #define NONE_4 "", "", "", ""

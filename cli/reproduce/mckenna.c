@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* McKenna 2024: strategies alone. What depends on epsilon is in reproduce_amplified.c. */
-#include "reproduce/reproduce.h"
 #include "reproduce/book.h"
+#include "reproduce/reproduce.h"
 
 #include <math.h>
 

@@ -18,34 +18,41 @@
  *
  * delta(epsilon) = E_P[(1 - e^(epsilon - L))_+], L = ln dP/dQ summed over the steps. q = 1 is the Gaussian mechanism.
  */
-typedef enum dpmf_i_direction { DPMF_I_REMOVE = 0, DPMF_I_ADD, DPMF_I_REPLACE } dpmf_i_direction;
+typedef enum dpmf_i_account_direction {
+    DPMF_I_ACCOUNT_REMOVE = 0,
+    DPMF_I_ACCOUNT_ADD,
+    DPMF_I_ACCOUNT_REPLACE
+} dpmf_i_account_direction;
 
-typedef struct dpmf_i_pair {
-    dpmf_i_direction direction;
+typedef struct dpmf_i_account_pair {
+    dpmf_i_account_direction direction;
     double sigma;         /* > 0, finite */
     double probability;   /* q, 0 < q <= 1 */
     int64_t compositions; /* >= 1 */
-} dpmf_i_pair;
+} dpmf_i_account_pair;
 
 /* account_text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sampling_check(const dpmf_sampling *sampling);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *sampling);
 
 /* ---- account_gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 
-double dpmf_i_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
-double dpmf_i_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
-double dpmf_i_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
+double dpmf_i_account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
+double dpmf_i_account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
+double dpmf_i_account_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
 
 /* The least epsilon (delta) that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
-double dpmf_i_zcdp_epsilon(double rho, double log_delta);
-double dpmf_i_zcdp_log_delta(double rho, double epsilon);
-double dpmf_i_zcdp_rho(double epsilon, double log_delta); /* the largest rho */
+double dpmf_i_account_zcdp_epsilon(double rho, double log_delta);
+double dpmf_i_account_zcdp_log_delta(double rho, double epsilon);
+double dpmf_i_account_zcdp_rho(double epsilon, double log_delta); /* the largest rho */
 
 /* ---- account_rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_divergence(const dpmf_i_pair *pair, double order, double *out); /* composed */
-DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_epsilon(const dpmf_i_pair *pair, double log_delta, double *epsilon);
-DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_log_delta(const dpmf_i_pair *pair, double epsilon, double *log_delta);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_divergence(const dpmf_i_account_pair *pair, double order,
+                                                          double *out); /* composed */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                                       double *epsilon);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                                         double *log_delta);
 
 /* ---- account_contour.c: near exact, an estimate with its error; for search ---- */
 
@@ -53,11 +60,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_rdp_log_delta(const dpmf_i_pair *pair, double
  * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
  * and the caller falls back on account_dots.c).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_contour_log_delta(const dpmf_i_pair *pair, double epsilon, double *log_delta,
-                                                     double *error);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                                             double *log_delta, double *error);
 /* The epsilon with delta(epsilon) = e^log_delta, 0 if delta(0) is below; `error` is of epsilon, or INFINITY. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_contour_epsilon(const dpmf_i_pair *pair, double log_delta, double *epsilon,
-                                                   double *error);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                                           double *epsilon, double *error);
 
 /* ---- account_dots.c: certified upper bounds by connect-the-dots discretisation ---- */
 
@@ -66,22 +73,24 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_contour_epsilon(const dpmf_i_pair *pair, doub
  * contour), or negative: none. The answer is a proven upper bound in any case, INFINITY at worst; *met says whether the
  * slack was reached (as far as the method's own error estimate can tell).
  */
-typedef struct dpmf_i_dots_options {
+typedef struct dpmf_i_account_dots_options {
     double relative, absolute; /* e.g. 5e-4 and 5e-5 */
     double hint;
     const dpmf_run *run;
     double step_max; /* of the grid; 0: as the slack allows */
-} dpmf_i_dots_options;
+} dpmf_i_account_dots_options;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_dots_epsilon(const dpmf_i_pair *pair, double log_delta,
-                                                const dpmf_i_dots_options *options, double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                                        const dpmf_i_account_dots_options *options, double *epsilon,
+                                                        int *met);
 /* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_dots_log_delta(const dpmf_i_pair *pair, double epsilon,
-                                                  const dpmf_i_dots_options *options, double *log_delta, int *met);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                                          const dpmf_i_account_dots_options *options, double *log_delta,
+                                                          int *met);
 
 /* ---- account.c: all directions of an adjacency together, by the engine asked for ---- */
 
-typedef struct dpmf_i_composed {
+typedef struct dpmf_i_account_composed {
     double sigma; /* per zero-out sensitivity */
     double probability;
     int64_t compositions;
@@ -90,22 +99,25 @@ typedef struct dpmf_i_composed {
     double relative, absolute; /* slack in epsilon */
     double step_max;           /* of the certified engine's grid; 0: as the slack allows */
     const dpmf_run *run;
-} dpmf_i_composed;
+} dpmf_i_account_composed;
 
-typedef struct dpmf_i_accounted {
+typedef struct dpmf_i_account_answer {
     double value; /* epsilon or ln delta; never NaN */
     dpmf_kind kind;
     const char *method;
     int met;
-} dpmf_i_accounted;
+} dpmf_i_account_answer;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_composed_epsilon(const dpmf_i_composed *c, double log_delta, dpmf_i_accounted *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_composed_log_delta(const dpmf_i_composed *c, double epsilon, dpmf_i_accounted *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_epsilon(const dpmf_i_account_composed *c, double log_delta,
+                                                            dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, double epsilon,
+                                                              dpmf_i_account_answer *out);
 
 /* The same for the beginning of a search: with a coarse slack, and of removing a unit alone, usually the worse. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_composed_search(const dpmf_i_composed *c, double epsilon, double *log_delta);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon,
+                                                           double *log_delta);
 
 /* mu of all compositions if nothing were sampled. */
-double dpmf_i_composed_mu(const dpmf_i_composed *c);
+double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c);
 
 #endif

@@ -17,40 +17,40 @@ dpmf_account_options dpmf_account_options_defaults(void) {
 static const int64_t COMPOSITIONS_MAX = 1000000000000; /* 1e12: the engines have been tried up to there */
 static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
 
-dpmf_status dpmf_i_check_sigma(double sigma) {
+dpmf_status dpmf_i_account_check_sigma(double sigma) {
     if (sigma >= SIGMA_MIN && sigma <= SIGMA_MAX) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
 }
 
-dpmf_status dpmf_i_check_epsilon(double epsilon) {
+dpmf_status dpmf_i_account_check_epsilon(double epsilon) {
     if (epsilon >= 0 && epsilon <= EPSILON_MAX) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
 }
 
-dpmf_status dpmf_i_check_delta(double delta) {
+dpmf_status dpmf_i_account_check_delta(double delta) {
     if (delta >= 1e-300 && delta < 1) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
 }
 
 /* ---- the question ---- */
 
 static dpmf_status check_options(const dpmf_account_options *o) {
-    TRY(dpmf_i_sampling_check(&o->sampling));
+    TRY(dpmf_i_account_sampling_check(&o->sampling));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
     if (o->compositions < 0 || o->compositions > COMPOSITIONS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)o->compositions,
-                           (long long)COMPOSITIONS_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld",
+                                (long long)o->compositions, (long long)COMPOSITIONS_MAX);
     if (!(o->sigma_unit >= 0 && isfinite(o->sigma_unit)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
     if (o->slack != 0 && !(o->slack >= 1e-8 && o->slack <= 0.1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
     if (o->confidence != 0 && !(o->confidence >= 0.5 && o->confidence < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
     if (o->samples < 0 || o->samples > 10000000000)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
     return DPMF_OK;
 }
 
@@ -76,37 +76,37 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     TRY(dpmf_sampling_format(&o->sampling, text));
     int needs = is_monte_carlo(o);
     if (needs && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
-                           dpmf_engine_name(o->engine), text);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
+                                dpmf_engine_name(o->engine), text);
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
     if (needs && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "sampling %s is accounted for under zero-out and add-remove "
-                           "adjacency only",
-                           text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "sampling %s is accounted for under zero-out and add-remove "
+                                "adjacency only",
+                                text);
     if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE &&
         o->compositions != dpmf_strategy_steps(o->strategy))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
-                           (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
+                                (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
     return DPMF_OK;
 }
 
 /* Sampling none: a strategy is one release, so its steps are not compositions. */
-static void compose(dpmf_i_question *q, int64_t compositions, double probability) {
+static void compose(dpmf_i_account_question *q, int64_t compositions, double probability) {
     const dpmf_account_options *o = &q->options;
-    q->composed = (dpmf_i_composed){.probability = probability,
-                                    .compositions = compositions,
-                                    .adjacency = o->adjacency,
-                                    .engine = o->engine,
-                                    .relative = o->slack,
-                                    .absolute = 0.1 * o->slack,
-                                    .step_max = q->unasked_slack ? STEP_MAX : 0,
-                                    .run = &q->options.run};
+    q->composed = (dpmf_i_account_composed){.probability = probability,
+                                            .compositions = compositions,
+                                            .adjacency = o->adjacency,
+                                            .engine = o->engine,
+                                            .relative = o->slack,
+                                            .absolute = 0.1 * o->slack,
+                                            .step_max = q->unasked_slack ? STEP_MAX : 0,
+                                            .run = &q->options.run};
 }
 
-static dpmf_status open_composed(dpmf_i_question *q) {
+static dpmf_status open_composed(dpmf_i_account_question *q) {
     const dpmf_account_options *o = &q->options;
     dpmf_amplification found;
     if (o->sampling.kind == DPMF_SAMPLING_NONE) {
@@ -124,7 +124,7 @@ static dpmf_status open_composed(dpmf_i_question *q) {
     return DPMF_OK;
 }
 
-static dpmf_status open_scheme(dpmf_i_question *q) {
+static dpmf_status open_scheme(dpmf_i_account_question *q) {
     const dpmf_account_options *o = &q->options;
     const dpmf_strategy *strategy = o->strategy;
     if (strategy == NULL) {
@@ -133,11 +133,11 @@ static dpmf_status open_scheme(dpmf_i_question *q) {
     }
     q->sampled = 1;
     compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    return dpmf_i_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
+    return dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
 }
 
-dpmf_status dpmf_i_question_open(const dpmf_account_options *options, dpmf_i_question *out) {
-    dpmf_i_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
+dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
+    dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
     TRY(check_options(&q.options));
     q.unasked_slack = q.options.slack == 0;
@@ -149,12 +149,12 @@ dpmf_status dpmf_i_question_open(const dpmf_account_options *options, dpmf_i_que
     out->composed.run = &out->options.run;
     return DPMF_OK;
 done:
-    dpmf_i_question_close(&q);
+    dpmf_i_account_question_close(&q);
     return status;
 }
 
-void dpmf_i_question_close(dpmf_i_question *q) {
-    dpmf_i_amplified_free(&q->scheme);
+void dpmf_i_account_question_close(dpmf_i_account_question *q) {
+    dpmf_i_account_amplified_free(&q->scheme);
     dpmf_strategy_free(q->identity);
     q->identity = NULL;
 }
@@ -162,15 +162,16 @@ void dpmf_i_question_close(dpmf_i_question *q) {
 /* ---- the answer ---- */
 
 /* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const dpmf_i_question *q, double sigma) {
+static double unsampled_mu(const dpmf_i_account_question *q, double sigma) {
     double effective = sigma * q->options.sigma_unit;
     if (q->sampled) return q->scheme.sensed.value / (effective * q->scheme.norm);
-    dpmf_i_composed c = q->composed;
+    dpmf_i_account_composed c = q->composed;
     c.sigma = effective;
-    return dpmf_i_composed_mu(&c);
+    return dpmf_i_account_composed_mu(&c);
 }
 
-dpmf_privacy dpmf_i_question_answer(const dpmf_i_question *q, double sigma, double epsilon, double delta) {
+dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, double sigma, double epsilon,
+                                            double delta) {
     dpmf_privacy p = {.epsilon = epsilon,
                       .delta = delta,
                       .sigma = sigma,
@@ -185,72 +186,74 @@ dpmf_privacy dpmf_i_question_answer(const dpmf_i_question *q, double sigma, doub
         p.mu = total / sqrt((double)q->composed.compositions);
         p.rho = p.mu * p.mu / 2;
     } else if (delta > 0) {
-        p.without_sampling = dpmf_i_gaussian_epsilon(total, log(delta));
+        p.without_sampling = dpmf_i_account_gaussian_epsilon(total, log(delta));
     }
     return p;
 }
 
-static void take(const dpmf_i_accounted *found, dpmf_privacy *p) {
+static void take(const dpmf_i_account_answer *found, dpmf_privacy *p) {
     p->kind = found->kind;
     p->method = found->method;
     p->slack_met = found->met;
 }
 
 dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_question q;
-    dpmf_i_accounted found;
+    dpmf_i_account_question q;
+    dpmf_i_account_answer found;
     dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_check_sigma(sigma));
-    TRY(dpmf_i_check_delta(delta));
-    TRY(dpmf_i_question_open(options, &q));
-    answer = dpmf_i_question_answer(&q, sigma, INFINITY, delta);
+    TRY(dpmf_i_account_check_sigma(sigma));
+    TRY(dpmf_i_account_check_delta(delta));
+    TRY(dpmf_i_account_question_open(options, &q));
+    answer = dpmf_i_account_question_answer(&q, sigma, INFINITY, delta);
     if (q.sampled) {
-        TRY_DONE(dpmf_i_sampled_epsilon(&q, sigma, delta, &answer));
+        TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_composed_epsilon(&q.composed, log(delta), &found));
+        TRY_DONE(dpmf_i_account_composed_epsilon(&q.composed, log(delta), &found));
         answer.epsilon = found.value;
         take(&found, &answer);
     }
     *out = answer;
 done:
-    dpmf_i_question_close(&q);
+    dpmf_i_account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_question q;
-    dpmf_i_accounted found;
+    dpmf_i_account_question q;
+    dpmf_i_account_answer found;
     dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_check_sigma(sigma));
-    TRY(dpmf_i_check_epsilon(epsilon));
-    TRY(dpmf_i_question_open(options, &q));
-    answer = dpmf_i_question_answer(&q, sigma, epsilon, 0);
+    TRY(dpmf_i_account_check_sigma(sigma));
+    TRY(dpmf_i_account_check_epsilon(epsilon));
+    TRY(dpmf_i_account_question_open(options, &q));
+    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, 0);
     if (q.sampled) {
-        TRY_DONE(dpmf_i_sampled_delta(&q, sigma, epsilon, &answer));
+        TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_composed_log_delta(&q.composed, epsilon, &found));
-        answer = dpmf_i_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
+        TRY_DONE(dpmf_i_account_composed_log_delta(&q.composed, epsilon, &found));
+        answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
         take(&found, &answer);
     }
     *out = answer;
 done:
-    dpmf_i_question_close(&q);
+    dpmf_i_account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions, dpmf_privacy *out) {
-    if (!(rho > 0 && rho <= 1e9)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
+    if (!(rho > 0 && rho <= 1e9))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
     if (compositions < 1 || compositions > COMPOSITIONS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
-                           (long long)COMPOSITIONS_MAX);
-    TRY(dpmf_i_check_delta(delta));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
+                                (long long)COMPOSITIONS_MAX);
+    TRY(dpmf_i_account_check_delta(delta));
     double total = rho * (double)compositions, mu = sqrt(2 * rho), total_mu = sqrt(2 * total);
     *out = (dpmf_privacy){
-        .epsilon = gaussian ? dpmf_i_gaussian_epsilon(total_mu, log(delta)) : dpmf_i_zcdp_epsilon(total, log(delta)),
+        .epsilon = gaussian ? dpmf_i_account_gaussian_epsilon(total_mu, log(delta))
+                            : dpmf_i_account_zcdp_epsilon(total, log(delta)),
         .delta = delta,
         .sigma = gaussian ? 1 / mu : 0,
         .mu = gaussian ? mu : 0,

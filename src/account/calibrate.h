@@ -6,33 +6,35 @@
 #include "account/account.h"
 #include "account/amplify.h"
 
-typedef struct dpmf_i_question {
+typedef struct dpmf_i_account_question {
     dpmf_account_options options;
-    dpmf_i_composed composed; /* sigma left at 0; meaningless for Monte Carlo */
-    int sampled;              /* Monte Carlo schemes: 1 */
-    int unasked_slack;        /* the slack is the default */
-    dpmf_i_amplified scheme;
+    dpmf_i_account_composed composed; /* sigma left at 0; meaningless for Monte Carlo */
+    int sampled;                      /* Monte Carlo schemes: 1 */
+    int unasked_slack;                /* the slack is the default */
+    dpmf_i_account_amplified scheme;
     dpmf_strategy *identity; /* stands in for a strategy that was not given */
-} dpmf_i_question;
+} dpmf_i_account_question;
 
 /* Checks the options and gathers the numbers. NULL options: the defaults. Close it in any case of success. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_question_open(const dpmf_account_options *options, dpmf_i_question *out);
-void dpmf_i_question_close(dpmf_i_question *q);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options,
+                                                         dpmf_i_account_question *out);
+void dpmf_i_account_question_close(dpmf_i_account_question *q);
 
 /* The parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
-dpmf_privacy dpmf_i_question_answer(const dpmf_i_question *q, double sigma, double epsilon, double delta);
+dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, double sigma, double epsilon,
+                                            double delta);
 
 /* DPMF_ERROR_ARGUMENT outside what is accepted. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_check_sigma(double sigma);
-DPMF_MUST_CHECK dpmf_status dpmf_i_check_epsilon(double epsilon);
-DPMF_MUST_CHECK dpmf_status dpmf_i_check_delta(double delta);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_sigma(double sigma);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_epsilon(double epsilon);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_delta(double delta);
 
 /* calibrate_montecarlo.c: the three questions for Monte Carlo schemes; *out has its common parts already. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sampled_epsilon(const dpmf_i_question *q, double sigma, double delta,
-                                                   dpmf_privacy *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sampled_delta(const dpmf_i_question *q, double sigma, double epsilon,
-                                                 dpmf_privacy *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sampled_sigma(const dpmf_i_question *q, double epsilon, double delta,
-                                                 dpmf_privacy *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
+                                                           dpmf_privacy *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, double sigma, double epsilon,
+                                                         dpmf_privacy *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, double epsilon, double delta,
+                                                         dpmf_privacy *out);
 
 #endif

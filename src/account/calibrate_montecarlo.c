@@ -19,62 +19,63 @@ static const char METHOD_UNCONDITIONAL[] = "Monte Carlo test as a part of the me
 static const char METHOD_CAPPED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
-static dpmf_i_scheme scheme_at(const dpmf_i_question *q, double sigma) {
-    dpmf_i_scheme s = q->scheme.scheme;
+static dpmf_i_account_montecarlo_scheme scheme_at(const dpmf_i_account_question *q, double sigma) {
+    dpmf_i_account_montecarlo_scheme s = q->scheme.scheme;
     s.sigma = sigma * q->options.sigma_unit * q->scheme.norm;
     return s;
 }
 
-static dpmf_i_montecarlo_options how(const dpmf_i_question *q) {
-    return (dpmf_i_montecarlo_options){.samples = q->options.samples,
-                                       .confidence = q->options.confidence,
-                                       .seed = q->options.seed,
-                                       .run = &q->options.run};
+static dpmf_i_account_montecarlo_options how(const dpmf_i_account_question *q) {
+    return (dpmf_i_account_montecarlo_options){.samples = q->options.samples,
+                                               .confidence = q->options.confidence,
+                                               .seed = q->options.seed,
+                                               .run = &q->options.run};
 }
 
 /* For the test: as many samples as let delta_b be about half of delta. */
-static int64_t test_samples(const dpmf_i_question *q, double delta) {
+static int64_t test_samples(const dpmf_i_account_question *q, double delta) {
     return q->options.samples > 0 ? q->options.samples : (int64_t)(110 / delta);
 }
 
-static void with_confidence(const dpmf_i_question *q, dpmf_privacy *out) {
+static void with_confidence(const dpmf_i_account_question *q, dpmf_privacy *out) {
     out->method = METHOD_CONFIDENCE;
     out->confidence = q->options.confidence;
 }
 
-static uint64_t other_seed(const dpmf_i_question *q) {
+static uint64_t other_seed(const dpmf_i_account_question *q) {
     return q->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
 }
 
 /* Tests (epsilon, sigma) against the claim; DPMF_ERROR_NUMERICAL if it does not pass. */
-static dpmf_status pass_test(const dpmf_i_question *q, const dpmf_i_scheme *s, double epsilon, double delta_b,
-                             int64_t samples) {
+static dpmf_status pass_test(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
+                             double epsilon, double delta_b, int64_t samples) {
     int passed = 0;
     double mean = 0;
-    TRY(dpmf_i_montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
+    TRY(dpmf_i_account_montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
     if (passed) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_NUMERICAL,
-                       "the unconditional test failed (mean %.4g over the claim %.4g): the mechanism may not be "
-                       "released on it; try more samples",
-                       mean, delta_b);
+    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
+                            "the unconditional test failed (mean %.4g over the claim %.4g): the mechanism may not be "
+                            "released on it; try more samples",
+                            mean, delta_b);
 }
 
-dpmf_status dpmf_i_sampled_epsilon(const dpmf_i_question *q, double sigma, double delta, dpmf_privacy *out) {
-    dpmf_i_scheme s = scheme_at(q, sigma);
-    dpmf_i_montecarlo_options o = how(q);
+dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
+                                           dpmf_privacy *out) {
+    dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
+    dpmf_i_account_montecarlo_options o = how(q);
     if (delta < DELTA_MIN) {
         out->epsilon = out->without_sampling;
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }
     if (!q->options.unconditional) {
-        TRY(dpmf_i_montecarlo_epsilon(&s, delta, &o, &out->epsilon));
+        TRY(dpmf_i_account_montecarlo_epsilon(&s, delta, &o, &out->epsilon));
         with_confidence(q, out);
     } else {
         int64_t samples = test_samples(q, delta);
         double delta_b = 0;
-        TRY(dpmf_i_montecarlo_claim(delta, samples, &delta_b));
-        TRY(dpmf_i_montecarlo_epsilon(&s, delta_b, &o, &out->epsilon));
+        TRY(dpmf_i_account_montecarlo_claim(delta, samples, &delta_b));
+        TRY(dpmf_i_account_montecarlo_epsilon(&s, delta_b, &o, &out->epsilon));
         TRY(pass_test(q, &s, out->epsilon, delta_b, samples));
         out->method = METHOD_UNCONDITIONAL;
     }
@@ -86,27 +87,28 @@ dpmf_status dpmf_i_sampled_epsilon(const dpmf_i_question *q, double sigma, doubl
     return DPMF_OK;
 }
 
-static dpmf_status unconditional_delta(const dpmf_i_question *q, const dpmf_i_scheme *s, double epsilon, double delta_b,
-                                       double *delta) {
+static dpmf_status unconditional_delta(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
+                                       double epsilon, double delta_b, double *delta) {
     int64_t samples = test_samples(q, 2 * delta_b);
     TRY(pass_test(q, s, epsilon, delta_b, samples));
-    *delta = dpmf_i_montecarlo_unconditional(delta_b, samples);
+    *delta = dpmf_i_account_montecarlo_unconditional(delta_b, samples);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sampled_delta(const dpmf_i_question *q, double sigma, double epsilon, dpmf_privacy *out) {
-    dpmf_i_scheme s = scheme_at(q, sigma);
-    dpmf_i_montecarlo_options o = how(q);
+dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, double sigma, double epsilon,
+                                         dpmf_privacy *out) {
+    dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
+    dpmf_i_account_montecarlo_options o = how(q);
     double delta = 1, unamplified;
-    TRY(dpmf_i_montecarlo_delta(&s, epsilon, &o, &delta));
+    TRY(dpmf_i_account_montecarlo_delta(&s, epsilon, &o, &delta));
     if (q->options.unconditional) TRY(unconditional_delta(q, &s, epsilon, delta, &delta));
-    *out = dpmf_i_question_answer(q, sigma, epsilon, delta);
+    *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
     if (q->options.unconditional)
         out->method = METHOD_UNCONDITIONAL;
     else
         with_confidence(q, out);
-    unamplified = exp(
-        dpmf_i_gaussian_log_delta(q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
+    unamplified = exp(dpmf_i_account_gaussian_log_delta(
+        q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
     if (unamplified < delta) {
         out->delta = unamplified;
         out->method = METHOD_CAPPED;
@@ -116,28 +118,30 @@ dpmf_status dpmf_i_sampled_delta(const dpmf_i_question *q, double sigma, double 
 }
 
 /* The sigma that is enough without amplification. */
-static double unamplified_sigma(const dpmf_i_question *q, double epsilon, double delta) {
-    return q->scheme.sensed.value / q->scheme.norm / q->options.sigma_unit / dpmf_i_gaussian_mu(epsilon, log(delta));
+static double unamplified_sigma(const dpmf_i_account_question *q, double epsilon, double delta) {
+    return q->scheme.sensed.value / q->scheme.norm / q->options.sigma_unit /
+           dpmf_i_account_gaussian_mu(epsilon, log(delta));
 }
 
-dpmf_status dpmf_i_sampled_sigma(const dpmf_i_question *q, double epsilon, double delta, dpmf_privacy *out) {
-    dpmf_i_scheme s = scheme_at(q, 1);
-    dpmf_i_montecarlo_options o = how(q);
+dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, double epsilon, double delta,
+                                         dpmf_privacy *out) {
+    dpmf_i_account_montecarlo_scheme s = scheme_at(q, 1);
+    dpmf_i_account_montecarlo_options o = how(q);
     double sigma = unamplified_sigma(q, epsilon, delta);
     if (delta < DELTA_MIN) {
-        *out = dpmf_i_question_answer(q, sigma, epsilon, delta);
+        *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }
     double delta_b = delta;
     int64_t samples = test_samples(q, delta);
-    if (q->options.unconditional) TRY(dpmf_i_montecarlo_claim(delta, samples, &delta_b));
-    TRY(dpmf_i_montecarlo_scale(&s, epsilon, delta_b, &o, &sigma));
+    if (q->options.unconditional) TRY(dpmf_i_account_montecarlo_claim(delta, samples, &delta_b));
+    TRY(dpmf_i_account_montecarlo_scale(&s, epsilon, delta_b, &o, &sigma));
     if (q->options.unconditional) {
-        dpmf_i_scheme found = scheme_at(q, sigma);
+        dpmf_i_account_montecarlo_scheme found = scheme_at(q, sigma);
         TRY(pass_test(q, &found, epsilon, delta_b, samples));
     }
-    *out = dpmf_i_question_answer(q, sigma, epsilon, delta);
+    *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
     if (q->options.unconditional)
         out->method = METHOD_UNCONDITIONAL;
     else

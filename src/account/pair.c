@@ -25,64 +25,66 @@
 #include <float.h>
 #include <math.h>
 
-dpmf_status dpmf_i_pair_check(const dpmf_i_pair *pair) {
-    if (pair->direction != DPMF_I_REMOVE && pair->direction != DPMF_I_ADD && pair->direction != DPMF_I_REPLACE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "direction %d: expected remove, add or replace", (int)pair->direction);
+dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair *pair) {
+    if (pair->direction != DPMF_I_ACCOUNT_REMOVE && pair->direction != DPMF_I_ACCOUNT_ADD &&
+        pair->direction != DPMF_I_ACCOUNT_REPLACE)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "direction %d: expected remove, add or replace",
+                                (int)pair->direction);
     if (!(pair->sigma > 0 && isfinite(pair->sigma)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma %g: expected a positive number", pair->sigma);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g: expected a positive number", pair->sigma);
     if (!(pair->probability > 0 && pair->probability <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: expected 0 < q <= 1", pair->probability);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: expected 0 < q <= 1", pair->probability);
     if (pair->compositions < 1)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld compositions: expected at least 1",
-                           (long long)pair->compositions);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions: expected at least 1",
+                                (long long)pair->compositions);
     return DPMF_OK;
 }
 
-static double log_odds(const dpmf_i_pair *pair) {
+static double log_odds(const dpmf_i_account_pair *pair) {
     return log(pair->probability) - log1p(-pair->probability);
 }
 
-double dpmf_i_pair_log_ratio(const dpmf_i_pair *pair, double x) {
+double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x) {
     const double q = pair->probability, e = (x - 0.5) / (pair->sigma * pair->sigma);
     if (e < 1) return log1p(q * expm1(e));
     return e + log(q) + log1p((1 - q) / q * exp(-e));
 }
 
-double dpmf_i_pair_loss(const dpmf_i_pair *pair, double x) {
-    const double l = dpmf_i_pair_log_ratio(pair, x);
+double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x) {
+    const double l = dpmf_i_account_pair_log_ratio(pair, x);
     switch (pair->direction) {
-    case DPMF_I_REMOVE:
+    case DPMF_I_ACCOUNT_REMOVE:
         return l;
-    case DPMF_I_ADD:
+    case DPMF_I_ACCOUNT_ADD:
         return -l;
     default:
-        return l - dpmf_i_pair_log_ratio(pair, -x);
+        return l - dpmf_i_account_pair_log_ratio(pair, -x);
     }
 }
 
-double dpmf_i_pair_loss_limit(const dpmf_i_pair *pair) {
-    return pair->direction == DPMF_I_ADD ? -log1p(-pair->probability) : INFINITY;
+double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair) {
+    return pair->direction == DPMF_I_ACCOUNT_ADD ? -log1p(-pair->probability) : INFINITY;
 }
 
 /* ---- where the integrand lives ---- */
 
-double dpmf_i_pair_kept(const dpmf_i_pair *pair) {
+double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair) {
     return 42 + log((double)pair->compositions);
 }
 
 enum { POINTS_MAX = 1 << 16 };
 
 /* r = sigma^2 l'(x) */
-static double slope_of(const dpmf_i_pair *pair, double x) {
+static double slope_of(const dpmf_i_account_pair *pair, double x) {
     const double e = (x - 0.5) / (pair->sigma * pair->sigma) + log_odds(pair);
     return 1 / (1 + exp(-e));
 }
 
 /* ln of the integrand, ln of the Gaussian's norm apart */
-static double log_size(const dpmf_i_pair *pair, double t, double x) {
-    const double l = dpmf_i_pair_log_ratio(pair, x), z = x / pair->sigma;
-    double u = pair->direction == DPMF_I_ADD ? -t * l : (t + 1) * l;
-    if (pair->direction == DPMF_I_REPLACE) u -= t * dpmf_i_pair_log_ratio(pair, -x);
+static double log_size(const dpmf_i_account_pair *pair, double t, double x) {
+    const double l = dpmf_i_account_pair_log_ratio(pair, x), z = x / pair->sigma;
+    double u = pair->direction == DPMF_I_ACCOUNT_ADD ? -t * l : (t + 1) * l;
+    if (pair->direction == DPMF_I_ACCOUNT_REPLACE) u -= t * dpmf_i_account_pair_log_ratio(pair, -x);
     return u - 0.5 * z * z;
 }
 
@@ -91,10 +93,11 @@ static double log_size(const dpmf_i_pair *pair, double t, double x) {
  * (add), (t+1) r + t r- (replace); an upper bound of the right-hand side that grows with x, iterated from above, comes
  * down to or above the last of them.
  */
-int dpmf_i_pair_find_range(const dpmf_i_pair *pair, double t, double fineness, dpmf_i_pair_range *out) {
-    const double sigma = pair->sigma, keep = dpmf_i_pair_kept(pair), reach = sqrt(2 * keep) * sigma;
+int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,
+                                   dpmf_i_account_pair_range *out) {
+    const double sigma = pair->sigma, keep = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * keep) * sigma;
     double low = -reach, high = reach + 1; /* 1: S needs the range of w times the Gaussian, too */
-    const double order = pair->direction == DPMF_I_ADD ? -t : t + 1; /* u = order * l, replace apart */
+    const double order = pair->direction == DPMF_I_ACCOUNT_ADD ? -t : t + 1; /* u = order * l, replace apart */
     if (order < 0) {
         double below = order * slope_of(pair, 0), above = 0; /* the one maximum, by bisection */
         for (int round = 0; round < 60; round++) {
@@ -107,7 +110,7 @@ int dpmf_i_pair_find_range(const dpmf_i_pair *pair, double t, double fineness, d
         }
         low += below;
     } else {
-        const double constant = pair->direction == DPMF_I_REPLACE ? t * slope_of(pair, 0) : 0;
+        const double constant = pair->direction == DPMF_I_ACCOUNT_REPLACE ? t * slope_of(pair, 0) : 0;
         double top = constant + order;
         for (int round = 0; round < 200 && top > 1000 * sigma; round++) { /* a caller can come down the rest */
             const double next = constant + order * slope_of(pair, top);
@@ -136,13 +139,13 @@ static double excess(double u) {
     return 0.5 * u * u * (1 + sum);
 }
 
-static double density_factor(const dpmf_i_pair *pair, double step) {
+static double density_factor(const dpmf_i_account_pair *pair, double step) {
     static const double one_over_sqrt_two_pi = 0.39894228040143267794;
     return step / pair->sigma * one_over_sqrt_two_pi;
 }
 
-static double gaussian_cumulant_factor(const dpmf_i_pair *pair) {
-    const double mu = (pair->direction == DPMF_I_REPLACE ? 2 : 1) / pair->sigma;
+static double gaussian_cumulant_factor(const dpmf_i_account_pair *pair) {
+    const double mu = (pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1) / pair->sigma;
     return 0.5 * mu * mu;
 }
 
@@ -152,15 +155,15 @@ typedef struct sums {
     double whole, moment[4];            /* E[e^u L^k]; moment[1] less E[L] */
 } sums;
 
-static void add_point(const dpmf_i_pair *pair, double t, double x, double factor, double shift, sums *out) {
+static void add_point(const dpmf_i_account_pair *pair, double t, double x, double factor, double shift, sums *out) {
     const double log_weight = -0.5 * (x / pair->sigma) * (x / pair->sigma);
-    const double l = dpmf_i_pair_log_ratio(pair, x), weight = factor * exp(log_weight);
+    const double l = dpmf_i_account_pair_log_ratio(pair, x), weight = factor * exp(log_weight);
     double loss = l, u = (t + 1) * l;
-    if (pair->direction == DPMF_I_ADD) {
+    if (pair->direction == DPMF_I_ACCOUNT_ADD) {
         loss = -l;
         u = -t * l;
-    } else if (pair->direction == DPMF_I_REPLACE) {
-        const double mirrored = dpmf_i_pair_log_ratio(pair, -x);
+    } else if (pair->direction == DPMF_I_ACCOUNT_REPLACE) {
+        const double mirrored = dpmf_i_account_pair_log_ratio(pair, -x);
         loss = l - mirrored;
         u = l + t * loss;
     }
@@ -180,20 +183,20 @@ static void add_point(const dpmf_i_pair *pair, double t, double x, double factor
     out->spread += l > 30 ? factor * exp(l + log_weight) - weight * (1 + l) : weight * excess(l);
 }
 
-dpmf_i_cumulant dpmf_i_pair_cumulant(const dpmf_i_pair *pair, double t, double fineness) {
-    dpmf_i_cumulant k = {0, 0, 0, 0, INFINITY};
+dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness) {
+    dpmf_i_account_cumulant k = {0, 0, 0, 0, INFINITY};
     if (!(t > 0) || isinf(t)) return k;
     if (pair->probability == 1) {
         const double c = gaussian_cumulant_factor(pair);
-        return (dpmf_i_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
+        return (dpmf_i_account_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
     }
-    dpmf_i_pair_range r;
-    if (!dpmf_i_pair_find_range(pair, t, fineness, &r)) return k;
+    dpmf_i_account_pair_range r;
+    if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return k;
     /* Down over what is too small, e.g. the valley before a jump that does not count. */
-    const double enough = sqrt(2 * dpmf_i_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
+    const double enough = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
     const int64_t stride = (int64_t)ceil(0.25 * pair->sigma / r.step);
     while (r.step * (double)(r.last - stride) > enough &&
-           log_size(pair, t, r.step * (double)(r.last - stride)) < -dpmf_i_pair_kept(pair)) {
+           log_size(pair, t, r.step * (double)(r.last - stride)) < -dpmf_i_account_pair_kept(pair)) {
         r.last -= stride;
     }
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
@@ -210,8 +213,12 @@ dpmf_i_cumulant dpmf_i_pair_cumulant(const dpmf_i_pair *pair, double t, double f
         k.value = shift + log(m);
         log_size_error = shift + 4;
     } else {
-        const double c = pair->direction == DPMF_I_REMOVE ? t + 1 : pair->direction == DPMF_I_ADD ? -t : 1;
-        const double c_first = pair->direction == DPMF_I_REMOVE ? 1 : pair->direction == DPMF_I_ADD ? -1 : 0;
+        const double c = pair->direction == DPMF_I_ACCOUNT_REMOVE ? t + 1
+                         : pair->direction == DPMF_I_ACCOUNT_ADD  ? -t
+                                                                  : 1;
+        const double c_first = pair->direction == DPMF_I_ACCOUNT_REMOVE ? 1
+                               : pair->direction == DPMF_I_ACCOUNT_ADD  ? -1
+                                                                        : 0;
         const double less_one = s.excess - c * s.spread;
         m = 1 + less_one;
         k.value = log1p(less_one);
@@ -223,7 +230,7 @@ dpmf_i_cumulant dpmf_i_pair_cumulant(const dpmf_i_pair *pair, double t, double f
     k.second = b - a * a;
     k.third = s.moment[3] / m - 3 * a * b + 2 * a * a * a;
     /* exp and ln of arguments up to |u|: 16 roundings of each term, and what was cut off */
-    k.error = 16 * DBL_EPSILON * log_size_error + exp(-dpmf_i_pair_kept(pair));
+    k.error = 16 * DBL_EPSILON * log_size_error + exp(-dpmf_i_account_pair_kept(pair));
     if (!isfinite(k.value) || !isfinite(k.first) || !(k.second >= 0)) k.error = INFINITY;
     return k;
 }

@@ -11,7 +11,7 @@
 #include <complex.h>
 
 /* x + iy; as CMPLX, which not every compiler has. The two arrays have the same layout (C17 6.2.5, 13). */
-static inline double complex dpmf_i_complex(double x, double y) {
+static inline double complex dpmf_i_account_complex(double x, double y) {
     const union {
         double part[2];
         double complex value;
@@ -20,37 +20,37 @@ static inline double complex dpmf_i_complex(double x, double y) {
 }
 
 /* Refuses a pair that is out of range, naming the number. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_pair_check(const dpmf_i_pair *pair);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair *pair);
 
 /* ln(1 - q + q e^((2x-1)/(2 sigma^2))): the log ratio of M(1) to N(0, sigma^2) at x. */
-double dpmf_i_pair_log_ratio(const dpmf_i_pair *pair, double x);
+double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x);
 /* L(x) = ln dP/dQ. */
-double dpmf_i_pair_loss(const dpmf_i_pair *pair, double x);
+double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x);
 /* sup L: -ln(1-q) for the add direction, INFINITY otherwise. */
-double dpmf_i_pair_loss_limit(const dpmf_i_pair *pair);
+double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair);
 
 /* ln M(t) of one step at a real t > 0, with derivatives; error: of `value`, from rounding and truncation. INFINITY: it
  * cannot be done. `fineness` divides the step of the quadrature: 1 is meant to be enough. */
-typedef struct dpmf_i_cumulant {
+typedef struct dpmf_i_account_cumulant {
     double value, first, second, third, error;
-} dpmf_i_cumulant;
+} dpmf_i_account_cumulant;
 
-dpmf_i_cumulant dpmf_i_pair_cumulant(const dpmf_i_pair *pair, double t, double fineness);
+dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness);
 
 /*
  * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the
  * last quadrature had to be.
  */
-typedef struct dpmf_i_moment {
-    const dpmf_i_pair *pair;
+typedef struct dpmf_i_account_moment {
+    const dpmf_i_account_pair *pair;
     double log_odds, spread; /* ln(q/(1-q)); S of account_pair.c */
     double fineness;
     int64_t points; /* evaluations of the integrand so far */
-} dpmf_i_moment;
+} dpmf_i_account_moment;
 
-void dpmf_i_moment_start(const dpmf_i_pair *pair, dpmf_i_moment *out);
+void dpmf_i_account_moment_start(const dpmf_i_account_pair *pair, dpmf_i_account_moment *out);
 
 /* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
-double complex dpmf_i_moment_log(dpmf_i_moment *moment, double complex z, double scale, double *error);
+double complex dpmf_i_account_moment_log(dpmf_i_account_moment *moment, double complex z, double scale, double *error);
 
 #endif

@@ -21,25 +21,26 @@
 #include <math.h>
 
 /* An upper bound of n ln M(t), INFINITY where the quadrature fails. */
-static double upper_cumulant(const dpmf_i_pair *pair, double t) {
+static double upper_cumulant(const dpmf_i_account_pair *pair, double t) {
     const double n = (double)pair->compositions;
-    const dpmf_i_cumulant coarse = dpmf_i_pair_cumulant(pair, t, 1), fine = dpmf_i_pair_cumulant(pair, t, 2);
+    const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(pair, t, 1),
+                                  fine = dpmf_i_account_pair_cumulant(pair, t, 2);
     if (!isfinite(coarse.error) || !isfinite(fine.error)) return INFINITY;
     const double value = fine.value + fine.error + 2 * fabs(fine.value - coarse.value);
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
 }
 
-dpmf_status dpmf_i_rdp_divergence(const dpmf_i_pair *pair, double order, double *out) {
-    TRY(dpmf_i_pair_check(pair));
+dpmf_status dpmf_i_account_rdp_divergence(const dpmf_i_account_pair *pair, double order, double *out) {
+    TRY(dpmf_i_account_pair_check(pair));
     if (!(order > 1 && isfinite(order)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "Renyi order %g: expected a finite number above 1", order);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "Renyi order %g: expected a finite number above 1", order);
     *out = upper_cumulant(pair, order - 1) / (order - 1);
     return DPMF_OK;
 }
 
 /* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
-static void best_at(const dpmf_i_pair *pair, double t, double *epsilon, double *log_delta) {
-    const dpmf_i_cumulant k = dpmf_i_pair_cumulant(pair, t, 1);
+static void best_at(const dpmf_i_account_pair *pair, double t, double *epsilon, double *log_delta) {
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, 1);
     const double n = (double)pair->compositions;
     *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
     *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;
@@ -49,7 +50,7 @@ static void best_at(const dpmf_i_pair *pair, double t, double *epsilon, double *
  * The t at which the best epsilon, or else ln delta, is the one asked for: the first grows with t, the second falls.
  * Orders where K fails count as too large.
  */
-static double best_order(const dpmf_i_pair *pair, double want_epsilon, double want_log_delta) {
+static double best_order(const dpmf_i_account_pair *pair, double want_epsilon, double want_log_delta) {
     double low = -30, high = 60; /* ln t */
     for (int round = 0; round < 60 && high - low > 1e-7; round++) {
         const double middle = round == 0 ? 1 : 0.5 * (low + high);
@@ -65,10 +66,10 @@ static double best_order(const dpmf_i_pair *pair, double want_epsilon, double wa
     return exp(low);
 }
 
-dpmf_status dpmf_i_rdp_epsilon(const dpmf_i_pair *pair, double log_delta, double *epsilon) {
-    TRY(dpmf_i_pair_check(pair));
+dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double log_delta, double *epsilon) {
+    TRY(dpmf_i_account_pair_check(pair));
     if (!(log_delta < 0 && isfinite(log_delta)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
     const double t = best_order(pair, NAN, log_delta);
     const double k = upper_cumulant(pair, t);
     /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
@@ -77,10 +78,10 @@ dpmf_status dpmf_i_rdp_epsilon(const dpmf_i_pair *pair, double log_delta, double
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_rdp_log_delta(const dpmf_i_pair *pair, double epsilon, double *log_delta) {
-    TRY(dpmf_i_pair_check(pair));
+dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon, double *log_delta) {
+    TRY(dpmf_i_account_pair_check(pair));
     if (!(epsilon >= 0 && isfinite(epsilon)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
     const double t = best_order(pair, epsilon, NAN);
     const double k = upper_cumulant(pair, t);
     const double bound = k - t * epsilon - t * log1p(1 / t) - log1p(t);

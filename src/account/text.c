@@ -25,14 +25,15 @@ const char *dpmf_engine_name(dpmf_engine engine) {
 
 dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
     char shown[64];
-    if (text == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the engine's name is NULL");
+    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the engine's name is NULL");
     for (int i = 0; i < ENGINE_COUNT; i++)
         if (strcmp(text, ENGINES[i]) == 0) {
             *out = (dpmf_engine)i;
             return DPMF_OK;
         }
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, contour, connect-the-dots, rdp, monte-carlo",
-                       dpmf_i_show(text, strlen(text), shown));
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                            "engine '%s', accepted: auto, contour, connect-the-dots, rdp, monte-carlo",
+                            dpmf_i_base_show(text, strlen(text), shown));
 }
 
 /* ---- samplings ---- */
@@ -55,9 +56,10 @@ enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
 static dpmf_status refuse(const char *text, const char *why) {
     char shown[64];
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                       "sampling '%s': %s (none, poisson:Q, block-cyclic:Q,BANDS, balls-in-bins:BINS, min-sep:P,B)",
-                       dpmf_i_show(text, strlen(text), shown), why);
+    return dpmf_i_base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "sampling '%s': %s (none, poisson:Q, block-cyclic:Q,BANDS, balls-in-bins:BINS, min-sep:P,B)",
+        dpmf_i_base_show(text, strlen(text), shown), why);
 }
 
 static const sampling_form *find_form(const char *text, size_t length) {
@@ -70,18 +72,18 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
     size_t first = form->has_probability ? strcspn(values, ",") : 0;
     const char *rest = values + first;
     if (form->has_probability) {
-        if (!dpmf_i_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
+        if (!dpmf_i_base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
             return refuse(text, "a probability from 0 to 1 is accepted");
         if (form->has_count != (*rest == ',')) return refuse(text, "the number of values is not as in");
         if (form->has_count) rest++;
     }
-    if (form->has_count && (!dpmf_i_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
+    if (form->has_count && (!dpmf_i_base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
         return refuse(text, "a whole number of at least 1 is accepted");
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
-    if (text == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
+    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
     size_t name = strcspn(text, ":");
     const sampling_form *form = find_form(text, name);
     if (form == NULL) return refuse(text, "not a sampling");
@@ -95,9 +97,9 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
 
 dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     char number[32];
-    TRY(dpmf_i_sampling_check(sampling));
+    TRY(dpmf_i_account_sampling_check(sampling));
     const sampling_form *form = &FORMS[sampling->kind];
-    dpmf_i_format_double(sampling->probability, number);
+    dpmf_i_base_format_double(sampling->probability, number);
     int used = snprintf(out, 64, "%s", form->name);
     if (form->has_probability) used += snprintf(out + used, 64 - (size_t)used, ":%s", number);
     if (form->has_count)
@@ -106,15 +108,16 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sampling_check(const dpmf_sampling *s) {
+dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *s) {
     if ((unsigned)s->kind >= FORM_COUNT)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind, FORM_COUNT - 1);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind,
+                                FORM_COUNT - 1);
     const sampling_form *form = &FORMS[s->kind];
     if (form->has_probability && !(s->probability >= 0 && s->probability <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", form->form,
-                           s->probability);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", form->form,
+                                s->probability);
     if (form->has_count && s->count < 1)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form,
-                           (long long)s->count);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form,
+                                (long long)s->count);
     return DPMF_OK;
 }

@@ -40,7 +40,7 @@ typedef struct cursor {
 } cursor;
 
 static dpmf_status refuse(const char *problem) {
-    return dpmf_i_fail(DPMF_ERROR_FORMAT, "not an array this library reads: %s", problem);
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: %s", problem);
 }
 
 static void skip_spaces(cursor *c) {
@@ -85,7 +85,7 @@ static int take_size(cursor *c, int64_t *out) {
     while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
         c->at++;
     if (c->at == from || (*from == '0' && c->at - from > 1)) return 0;
-    return dpmf_i_parse_integer(from, (size_t)(c->at - from), out);
+    return dpmf_i_base_parse_integer(from, (size_t)(c->at - from), out);
 }
 
 static dpmf_status read_type(cursor *c, npy_header *h) {
@@ -99,10 +99,11 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     } else if (length == 3 && memcmp(text, "<f4", 3) == 0) {
         h->item_size = 4;
     } else {
-        return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "not an array this library reads: the type is '%s'; '<f8' and '<f4' (little-endian float64 "
-                           "and float32) are accepted",
-                           dpmf_i_show(text, length, shown));
+        return dpmf_i_base_fail(
+            DPMF_ERROR_FORMAT,
+            "not an array this library reads: the type is '%s'; '<f8' and '<f4' (little-endian float64 "
+            "and float32) are accepted",
+            dpmf_i_base_show(text, length, shown));
     }
     return DPMF_OK;
 }
@@ -146,8 +147,8 @@ static dpmf_status read_member(cursor *c, npy_header *h) {
     if (length == 5 && memcmp(key, "descr", length) == 0) return read_type(c, h);
     if (length == 13 && memcmp(key, "fortran_order", length) == 0) return read_order(c, h);
     if (length == 5 && memcmp(key, "shape", length) == 0) return read_shape(c, h);
-    return dpmf_i_fail(DPMF_ERROR_FORMAT, "not an array this library reads: the header has an unknown key '%s'",
-                       dpmf_i_show(key, length, shown));
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: the header has an unknown key '%s'",
+                            dpmf_i_base_show(key, length, shown));
 }
 
 static dpmf_status read_dictionary(const char *text, size_t length, npy_header *h) {
@@ -174,17 +175,18 @@ static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h,
         return refuse("it does not begin as a .npy file does");
     const int version = bytes[6];
     if ((version != 1 && version != 2) || bytes[7] != 0)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "not an array this library reads: .npy version %d.%d; 1.0 and 2.0 are accepted", version,
-                           bytes[7]);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                                "not an array this library reads: .npy version %d.%d; 1.0 and 2.0 are accepted",
+                                version, bytes[7]);
     size_t prefix = version == 1 ? 10 : 12, length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
     if (size < prefix) return refuse("it ends within the header");
     if (version == 2) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     if (length > HEADER_MAX || length > size - prefix)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "not an array this library reads: a header of %zu bytes; at most %d are accepted, and no "
-                           "more than the file has",
-                           length, HEADER_MAX);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_FORMAT,
+            "not an array this library reads: a header of %zu bytes; at most %d are accepted, and no "
+            "more than the file has",
+            length, HEADER_MAX);
     TRY(read_dictionary((const char *)bytes + prefix, length, h));
     *used = prefix + length;
     return DPMF_OK;
@@ -197,10 +199,10 @@ static dpmf_status check_size(const npy_header *h, size_t left) {
         return refuse("two dimensions in Fortran order; C order is accepted (numpy.ascontiguousarray makes it)");
     const uint64_t rows = (uint64_t)h->shape[0], columns = (uint64_t)h->shape[1], items = left / h->item_size;
     if (left % h->item_size == 0 && items % columns == 0 && items / columns == rows) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                       "not an array this library reads: the header promises %" PRIu64 " x %" PRIu64
-                       " values of %zu bytes, and %zu bytes follow it",
-                       rows, columns, h->item_size, left);
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                            "not an array this library reads: the header promises %" PRIu64 " x %" PRIu64
+                            " values of %zu bytes, and %zu bytes follow it",
+                            rows, columns, h->item_size, left);
 }
 
 static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
@@ -208,9 +210,9 @@ static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
     for (int64_t i = 0; i < count; i++) {
         if (isfinite(array->values[i])) continue;
         const char *found = isnan(array->values[i]) ? "not a number" : "infinite";
-        if (array->dimensions == 1) return dpmf_i_fail(status, "value [%" PRId64 "] of the array is %s", i, found);
-        return dpmf_i_fail(status, "value [%" PRId64 ", %" PRId64 "] of the array is %s", i / array->shape[1],
-                           i % array->shape[1], found);
+        if (array->dimensions == 1) return dpmf_i_base_fail(status, "value [%" PRId64 "] of the array is %s", i, found);
+        return dpmf_i_base_fail(status, "value [%" PRId64 ", %" PRId64 "] of the array is %s", i / array->shape[1],
+                                i % array->shape[1], found);
     }
     return DPMF_OK;
 }
@@ -220,14 +222,15 @@ dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out
     npy_header h = {.fortran_order = -1};
     dpmf_array array = {0};
     size_t used = 0;
-    if (out == NULL || (bytes == NULL && size > 0)) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+    if (out == NULL || (bytes == NULL && size > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
     TRY(read_header(bytes, size, &h, &used));
     TRY(check_size(&h, size - used));
     const int64_t count = h.shape[0] * h.shape[1];
     array.dimensions = h.dimensions;
     array.shape[0] = h.shape[0];
     array.shape[1] = h.shape[1];
-    TRY_DONE(dpmf_i_alloc_doubles(count, "the values of an array", &array.values));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the values of an array", &array.values));
     if (h.item_size == 8) {
         memcpy(array.values, bytes + used, 8 * (size_t)count);
     } else {
@@ -241,22 +244,22 @@ dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out
     *out = array;
     array.values = NULL;
 done:
-    dpmf_i_free(array.values);
+    dpmf_i_base_free(array.values);
     return status;
 }
 
 dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL || out == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
-    TRY(dpmf_i_file_read(path, "array file", &bytes, &size));
+    if (path == NULL || out == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+    TRY(dpmf_i_base_file_read(path, "array file", &bytes, &size));
     dpmf_status status = dpmf_array_decode(bytes, size, out);
-    dpmf_i_free(bytes);
+    dpmf_i_base_free(bytes);
     if (status == DPMF_ERROR_FORMAT) { /* of a long path the end says more */
         const size_t length = strlen(path), from = length > 60 ? length - 60 : 0;
         char shown[64];
-        return dpmf_i_fail(status, "'%s%s': %s", from > 0 ? "..." : "", dpmf_i_show(path + from, length - from, shown),
-                           dpmf_last_error());
+        return dpmf_i_base_fail(status, "'%s%s': %s", from > 0 ? "..." : "",
+                                dpmf_i_base_show(path + from, length - from, shown), dpmf_last_error());
     }
     return status;
 }
@@ -284,22 +287,24 @@ static size_t write_header(const dpmf_array *array, char out[WRITTEN_HEADER_MAX]
 dpmf_status dpmf_array_save(const char *path, const dpmf_array *array) {
     char header[WRITTEN_HEADER_MAX];
     if (path == NULL || array == NULL || array->values == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
     if (array->dimensions != 1 && array->dimensions != 2)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "an array has %d dimensions; 1 and 2 are accepted", array->dimensions);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array has %d dimensions; 1 and 2 are accepted",
+                                array->dimensions);
     const int64_t rows = array->shape[0], columns = array->shape[1];
     if (rows < 1 || columns < 1 || rows > INT64_MAX / 8 / columns || (array->dimensions == 1 && columns != 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "an array of %d dimensions has shape %" PRId64 " x %" PRId64
-                           "; positive sizes are accepted, the second being 1 for a vector",
-                           array->dimensions, rows, columns);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "an array of %d dimensions has shape %" PRId64 " x %" PRId64
+                                "; positive sizes are accepted, the second being 1 for a vector",
+                                array->dimensions, rows, columns);
     TRY(check_finite(DPMF_ERROR_ARGUMENT, array));
-    const dpmf_i_part parts[] = {{header, write_header(array, header)}, {array->values, 8 * (size_t)(rows * columns)}};
-    return dpmf_i_file_write(path, "array file", 2, parts);
+    const dpmf_i_base_part parts[] = {{header, write_header(array, header)},
+                                      {array->values, 8 * (size_t)(rows * columns)}};
+    return dpmf_i_base_file_write(path, "array file", 2, parts);
 }
 
 void dpmf_array_free(dpmf_array *array) {
     if (array == NULL) return;
-    dpmf_i_free(array->values);
+    dpmf_i_base_free(array->values);
     memset(array, 0, sizeof *array);
 }

@@ -5,18 +5,18 @@
 
 #include "base/status.h"
 
-/* Reads a regular file whole; free with dpmf_i_free. `what` names it in messages ("mechanism file"). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_file_read(const char *path, const char *what, uint8_t **bytes, size_t *size);
+/* Reads a regular file whole; free with dpmf_i_base_free. `what` names it in messages ("mechanism file"). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_file_read(const char *path, const char *what, uint8_t **bytes, size_t *size);
 
 /* Writes parts one after the other to a temporary file beside `path`, syncs, renames. Nothing is left on failure. */
-typedef struct dpmf_i_part {
+typedef struct dpmf_i_base_part {
     const void *bytes;
     size_t size;
-} dpmf_i_part;
-DPMF_MUST_CHECK dpmf_status dpmf_i_file_write(const char *path, const char *what, int part_count,
-                                              const dpmf_i_part *parts);
+} dpmf_i_base_part;
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_file_write(const char *path, const char *what, int part_count,
+                                                   const dpmf_i_base_part *parts);
 
 /* SHA-256 of the parts one after the other, as 64 lower-case hexadecimal digits and a zero (OpenSSL). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sha256(int part_count, const dpmf_i_part *parts, char out[65]);
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, char out[65]);
 
 #endif

@@ -13,22 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static int reserve(dpmf_i_writer *w, size_t more) {
+static int reserve(dpmf_i_base_writer *w, size_t more) {
     if (w->status != DPMF_OK) return 0;
     if (w->length + more + 1 <= w->capacity) return 1;
     size_t capacity = 2 * w->capacity > 256 ? 2 * w->capacity : 256;
     if (capacity < w->length + more + 1) capacity = w->length + more + 1;
     void *text = NULL;
-    w->status = dpmf_i_alloc((int64_t)capacity, 1, "a JSON text", &text);
+    w->status = dpmf_i_base_alloc((int64_t)capacity, 1, "a JSON text", &text);
     if (w->status != DPMF_OK) return 0;
     if (w->length > 0) memcpy(text, w->text, w->length);
-    dpmf_i_free(w->text);
+    dpmf_i_base_free(w->text);
     w->text = text;
     w->capacity = capacity;
     return 1;
 }
 
-static void append(dpmf_i_writer *w, const char *text, size_t length) {
+static void append(dpmf_i_base_writer *w, const char *text, size_t length) {
     if (!reserve(w, length)) return;
     memcpy(w->text + w->length, text, length);
     w->length += length;
@@ -36,12 +36,12 @@ static void append(dpmf_i_writer *w, const char *text, size_t length) {
 }
 
 /* In quotes, with only what must be escaped escaped: one text has one form. */
-static void append_quoted(dpmf_i_writer *w, const char *text) {
+static void append_quoted(dpmf_i_base_writer *w, const char *text) {
     static const char short_form[32] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
-    if (w->status == DPMF_OK && !dpmf_i_utf8_valid((const uint8_t *)text, strlen(text))) {
+    if (w->status == DPMF_OK && !dpmf_i_base_utf8_valid((const uint8_t *)text, strlen(text))) {
         char shown[64];
-        w->status = dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the text \"%s\" is not valid UTF-8",
-                                dpmf_i_show(text, strlen(text), shown));
+        w->status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the text \"%s\" is not valid UTF-8",
+                                     dpmf_i_base_show(text, strlen(text), shown));
     }
     append(w, "\"", 1);
     for (const char *from = text, *p = text;; p++) {
@@ -62,7 +62,7 @@ static void append_quoted(dpmf_i_writer *w, const char *text) {
 }
 
 /* What stands before a value. */
-static void begin(dpmf_i_writer *w, const char *key) {
+static void begin(dpmf_i_base_writer *w, const char *key) {
     if (w->need_comma) append(w, ",", 1);
     w->need_comma = 1;
     if (key == NULL) return;
@@ -70,57 +70,57 @@ static void begin(dpmf_i_writer *w, const char *key) {
     append(w, ":", 1);
 }
 
-void dpmf_i_writer_free(dpmf_i_writer *w) {
-    dpmf_i_free(w->text);
+void dpmf_i_base_writer_free(dpmf_i_base_writer *w) {
+    dpmf_i_base_free(w->text);
     memset(w, 0, sizeof *w);
 }
 
-void dpmf_i_write_raw(dpmf_i_writer *w, const char *text) {
+void dpmf_i_base_write_raw(dpmf_i_base_writer *w, const char *text) {
     append(w, text, strlen(text));
 }
 
-void dpmf_i_json_open(dpmf_i_writer *w, const char *key, char bracket) {
+void dpmf_i_base_json_open(dpmf_i_base_writer *w, const char *key, char bracket) {
     assert(bracket == '{' || bracket == '[');
     begin(w, key);
     append(w, &bracket, 1);
     w->need_comma = 0;
 }
 
-void dpmf_i_json_close(dpmf_i_writer *w, char bracket) {
+void dpmf_i_base_json_close(dpmf_i_base_writer *w, char bracket) {
     assert(bracket == '}' || bracket == ']');
     append(w, &bracket, 1);
     w->need_comma = 1;
 }
 
-void dpmf_i_json_text(dpmf_i_writer *w, const char *key, const char *value) {
+void dpmf_i_base_json_text(dpmf_i_base_writer *w, const char *key, const char *value) {
     begin(w, key);
     append_quoted(w, value);
 }
 
-void dpmf_i_json_integer(dpmf_i_writer *w, const char *key, int64_t value) {
+void dpmf_i_base_json_integer(dpmf_i_base_writer *w, const char *key, int64_t value) {
     char number[32];
     snprintf(number, sizeof number, "%" PRId64, value);
     begin(w, key);
-    dpmf_i_write_raw(w, number);
+    dpmf_i_base_write_raw(w, number);
 }
 
-void dpmf_i_json_double(dpmf_i_writer *w, const char *key, double value) {
+void dpmf_i_base_json_double(dpmf_i_base_writer *w, const char *key, double value) {
     char number[32] = "null";
     if (isinf(value)) {
         strcpy(number, value > 0 ? "\"inf\"" : "\"-inf\"");
     } else if (!isnan(value)) {
-        dpmf_i_format_double(value, number);
+        dpmf_i_base_format_double(value, number);
     }
     begin(w, key);
-    dpmf_i_write_raw(w, number);
+    dpmf_i_base_write_raw(w, number);
 }
 
-void dpmf_i_json_bool(dpmf_i_writer *w, const char *key, int value) {
+void dpmf_i_base_json_bool(dpmf_i_base_writer *w, const char *key, int value) {
     begin(w, key);
-    dpmf_i_write_raw(w, value ? "true" : "false");
+    dpmf_i_base_write_raw(w, value ? "true" : "false");
 }
 
-void dpmf_i_json_null(dpmf_i_writer *w, const char *key) {
+void dpmf_i_base_json_null(dpmf_i_base_writer *w, const char *key) {
     begin(w, key);
-    dpmf_i_write_raw(w, "null");
+    dpmf_i_base_write_raw(w, "null");
 }

@@ -91,20 +91,21 @@ static dpmf_status reserve(uint64_t bytes, const char *what) {
     do {
         if (used > limit || bytes > limit - used) {
             char need[32], now[32], most[32];
-            return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for %s: it needs %s and %s are in use, of a limit of %s",
-                               what, readable(bytes, need), readable(used, now), readable(limit, most));
+            return dpmf_i_base_fail(DPMF_ERROR_MEMORY,
+                                    "no memory for %s: it needs %s and %s are in use, of a limit of %s", what,
+                                    readable(bytes, need), readable(used, now), readable(limit, most));
         }
     } while (!atomic_compare_exchange_weak(&in_use, &used, used + bytes));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **out) {
+dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void **out) {
     assert(count >= 0 && size > 0);
     const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
     if ((uint64_t)count > most / size) {
-        return dpmf_i_fail(DPMF_ERROR_MEMORY,
-                           "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what,
-                           count, size);
+        return dpmf_i_base_fail(DPMF_ERROR_MEMORY,
+                                "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what,
+                                count, size);
     }
     const size_t bytes = (size_t)count * size;
     const size_t taken = bytes + OVERHEAD;
@@ -115,8 +116,8 @@ dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **ou
     if (start == NULL) {
         atomic_fetch_sub(&in_use, taken);
         char need[32];
-        return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what,
-                           readable(taken, need));
+        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what,
+                                readable(taken, need));
     }
     unsigned char *memory = start + ALIGNMENT;
     memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
@@ -127,23 +128,23 @@ dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **ou
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_alloc_doubles(int64_t count, const char *what, double **out) {
+dpmf_status dpmf_i_base_alloc_doubles(int64_t count, const char *what, double **out) {
     void *memory = NULL;
-    TRY(dpmf_i_alloc(count, sizeof(double), what, &memory));
+    TRY(dpmf_i_base_alloc(count, sizeof(double), what, &memory));
     *out = memory;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_copy_text(const char *text, char **out) {
+dpmf_status dpmf_i_base_copy_text(const char *text, char **out) {
     const size_t size = strlen(text) + 1;
     void *memory = NULL;
-    TRY(dpmf_i_alloc((int64_t)size, 1, "a text", &memory));
+    TRY(dpmf_i_base_alloc((int64_t)size, 1, "a text", &memory));
     memcpy(memory, text, size);
     *out = memory;
     return DPMF_OK;
 }
 
-void dpmf_i_free(void *memory) {
+void dpmf_i_base_free(void *memory) {
     if (memory == NULL) return;
     block_header header;
     memcpy(&header, (unsigned char *)memory - ALIGNMENT, sizeof header);

@@ -9,14 +9,14 @@
  * `*out` = zeroed memory for count items of `size` bytes; count >= 0. `what` names it in the message
  * ("the coefficients"). On failure *out is unchanged.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_alloc(int64_t count, size_t size, const char *what, void **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void **out);
 
 /* A double array; the cast in one place. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_alloc_doubles(int64_t count, const char *what, double **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_alloc_doubles(int64_t count, const char *what, double **out);
 
 /* A copy of a zero-terminated string. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_copy_text(const char *text, char **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_copy_text(const char *text, char **out);
 
-void dpmf_i_free(void *memory); /* NULL is fine */
+void dpmf_i_base_free(void *memory); /* NULL is fine */
 
 #endif

@@ -34,10 +34,10 @@ enum {
 static const double LEVEL = 32 * DBL_EPSILON; /* part of f that rounding may be */
 
 typedef struct walk {
-    const dpmf_i_objective *objective;
-    const dpmf_i_minimize_options *options;
-    dpmf_status status;  /* of the objective or the progress callback */
-    dpmf_i_minimum last; /* the point that the last step ended on */
+    const dpmf_i_base_objective *objective;
+    const dpmf_i_base_minimize_options *options;
+    dpmf_status status;       /* of the objective or the progress callback */
+    dpmf_i_base_minimum last; /* the point that the last step ended on */
     double *best, *gradient;
     int level;    /* trials since then whose f cannot be told from its f */
     double low_f; /* the lowest trial since then */
@@ -78,7 +78,7 @@ static dpmf_status report(const walk *w) {
     char what[160];
     if (w->options->what == NULL) return DPMF_OK;
     snprintf(what, sizeof what, "%.100s, step %d, %.9g", w->options->what, w->last.iterations, w->last.f);
-    return dpmf_i_progress(w->options->run, what, -1);
+    return dpmf_i_base_progress(w->options->run, what, -1);
 }
 
 static void keep(walk *w, const double *x, const double *gradient, double f) {
@@ -86,7 +86,7 @@ static void keep(walk *w, const double *x, const double *gradient, double f) {
     memcpy(w->best, x, size);
     memcpy(w->gradient, gradient, size);
     w->last.f = w->low_f = f;
-    w->last.gradient = dpmf_i_norm(w->objective->count, gradient);
+    w->last.gradient = dpmf_i_base_norm(w->objective->count, gradient);
     w->level = 0;
 }
 
@@ -105,21 +105,21 @@ static int after_step(void *context, const lbfgsfloatval_t *x, const lbfgsfloatv
 static dpmf_status start(walk *w, const double *x) {
     double f = INFINITY, *gradient = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(w->objective->count, "the gradient", &gradient));
+    TRY_DONE(dpmf_i_base_alloc_doubles(w->objective->count, "the gradient", &gradient));
     TRY_DONE(w->objective->value(w->objective->context, x, &f, gradient));
     w->last.evaluations++;
     if (!isfinite(f)) {
-        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
+        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
         goto done;
     }
     keep(w, x, gradient, f);
     status = report(w);
 done:
-    dpmf_i_free(gradient);
+    dpmf_i_base_free(gradient);
     return status;
 }
 
-static lbfgs_parameter_t parameters(const dpmf_i_minimize_options *o, int iterations_left) {
+static lbfgs_parameter_t parameters(const dpmf_i_base_minimize_options *o, int iterations_left) {
     lbfgs_parameter_t p;
     lbfgs_parameter_init(&p);
     p.m = o->pairs > 0 ? o->pairs : 10;
@@ -150,8 +150,8 @@ static dpmf_status run_all(walk *w, int padded, double *point) {
         int code = run_once(w, padded, point);
         if (w->status != DPMF_OK) return w->status;
         if (code == LBFGSERR_OUTOFMEMORY)
-            return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for the optimizer's vectors of %lld unknowns",
-                               (long long)w->objective->count);
+            return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for the optimizer's vectors of %lld unknowns",
+                                    (long long)w->objective->count);
         const int gained = w->low_f<w->last.f - level_of(w->last.f), moved = w->last.iterations> w->before;
         w->last.converged = is_done(w, code);
         if (w->last.converged || code == LBFGSERR_MAXIMUMITERATION || !(gained || moved)) break;
@@ -163,26 +163,27 @@ static dpmf_status run_all(walk *w, int padded, double *point) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_minimize(const dpmf_i_objective *objective, const dpmf_i_minimize_options *options, double *x,
-                            dpmf_i_minimum *out) {
+dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const dpmf_i_base_minimize_options *options,
+                                 double *x, dpmf_i_base_minimum *out) {
     const int64_t count = objective->count, padded = (count + PAD - 1) / PAD * PAD;
     walk w = {.objective = objective, .options = options};
     double *point = NULL;
     dpmf_status status = DPMF_OK;
     if (count < 1 || padded > INT32_MAX / 2)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 to %d", (long long)count, INT32_MAX / 2);
-    TRY_DONE(dpmf_i_alloc_doubles(padded, "the point", &point));
-    TRY_DONE(dpmf_i_alloc_doubles(count, "the best point", &w.best));
-    TRY_DONE(dpmf_i_alloc_doubles(count, "the lowest point", &w.low));
-    TRY_DONE(dpmf_i_alloc_doubles(count, "the gradient", &w.gradient));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 to %d", (long long)count,
+                                INT32_MAX / 2);
+    TRY_DONE(dpmf_i_base_alloc_doubles(padded, "the point", &point));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the best point", &w.best));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the lowest point", &w.low));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the gradient", &w.gradient));
     TRY_DONE(start(&w, x));
     TRY_DONE(run_all(&w, (int)padded, point));
     memcpy(x, w.best, (size_t)count * sizeof *x);
     *out = w.last;
 done:
-    dpmf_i_free(point);
-    dpmf_i_free(w.best);
-    dpmf_i_free(w.low);
-    dpmf_i_free(w.gradient);
+    dpmf_i_base_free(point);
+    dpmf_i_base_free(w.best);
+    dpmf_i_base_free(w.low);
+    dpmf_i_base_free(w.gradient);
     return status;
 }

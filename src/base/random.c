@@ -23,7 +23,7 @@ enum { LANES = 16, PAIRS = LANES }; /* blocks of the generator at once; one bloc
 static const uint32_t multiplier[2] = {0xD2511F53u, 0xCD9E8D57u};
 static const uint32_t weyl[2] = {0x9E3779B9u, 0xBB67AE85u}; /* golden ratio, sqrt 3 - 1 */
 
-void dpmf_i_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+void dpmf_i_base_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
     uint32_t k[2] = {key[0], key[1]};
     for (int round = 0; round < 10; round++) {
@@ -149,10 +149,10 @@ static void fill(uint64_t seed, uint64_t stream, int64_t count, transform make, 
     memcpy(out + done, rest, (size_t)(count - done) * sizeof *out);
 }
 
-void dpmf_i_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out) {
+void dpmf_i_base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out) {
     fill(seed, stream, count, pairs_of_uniforms, out);
 }
 
-void dpmf_i_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
+void dpmf_i_base_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
     fill(seed, stream, count, pairs_of_normals, out);
 }

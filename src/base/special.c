@@ -34,11 +34,11 @@ static double upper_tail(double t) {
     return half - one_over_sqrt_pi * d * exp(-y * y);
 }
 
-double dpmf_i_normal_cdf(double x) {
+double dpmf_i_base_normal_cdf(double x) {
     return upper_tail(-x);
 }
 
-double dpmf_i_log_normal_cdf(double x) {
+double dpmf_i_base_log_normal_cdf(double x) {
     static const double series_below = -35; /* Phi(-35) = 1e-268, far from underflow; 8 terms leave 1e-18 */
     if (x > 0) return log1p(-upper_tail(x));
     if (!(x < series_below)) return log(upper_tail(-x));
@@ -85,13 +85,13 @@ static double tail_quantile(double p) {
     const double r = sqrt(-log_p);
     const double t = r <= 5 ? rational(middle, r - 1.6) : rational(far, r - 5);
     /* f(t) = ln Phi(-t) - ln p, f' = -h with h = phi(t)/Phi(-t) > 0, f'' = -h (h - t). */
-    const double log_cdf = dpmf_i_log_normal_cdf(-t);
+    const double log_cdf = dpmf_i_base_log_normal_cdf(-t);
     const double f = log_cdf - log_p;
     const double h = exp(-0.5 * t * t - log_sqrt_two_pi - log_cdf);
     return t + 2 * f / (2 * h + f * (h - t));
 }
 
-double dpmf_i_normal_quantile(double p) {
+double dpmf_i_base_normal_quantile(double p) {
     if (p == 0) return -INFINITY;
     if (p == 1) return INFINITY;
     if (!(p > 0 && p < 1)) return NAN;
@@ -100,14 +100,14 @@ double dpmf_i_normal_quantile(double p) {
     return p < 0.5 ? -tail_quantile(p) : tail_quantile(1 - p);            /* 1 - p is exact here */
 }
 
-double dpmf_i_log_add(double a, double b) {
+double dpmf_i_base_log_add(double a, double b) {
     if (isnan(a) || isnan(b)) return NAN;
     const double high = a > b ? a : b, low = a > b ? b : a;
     if (isinf(high)) return high; /* both minus infinity, or one plus infinity */
     return high + log1p(exp(low - high));
 }
 
-double dpmf_i_log_sub(double a, double b) {
+double dpmf_i_base_log_sub(double a, double b) {
     static const double log_two = 0.69314718055994530942;
     if (!(a >= b)) return NAN;
     if (a == b) return -INFINITY;
@@ -123,7 +123,7 @@ static double geometric_mean(double x, double y) {
     return product >= DBL_MIN && product <= DBL_MAX ? sqrt(product) : sqrt(x) * sqrt(y);
 }
 
-double dpmf_i_agm(double a, double b) {
+double dpmf_i_base_agm(double a, double b) {
     if (!(a >= 0 && b >= 0)) return NAN;
     if (a == 0 || b == 0) return 0;
     if (isinf(a) || isinf(b)) return INFINITY;

@@ -92,7 +92,7 @@ static int scan_decimal(const char *text, size_t length, decimal *d) {
     return 1;
 }
 
-int dpmf_i_parse_double(const char *text, size_t length, double *out) {
+int dpmf_i_base_parse_double(const char *text, size_t length, double *out) {
     decimal d;
     char number[DIGITS_KEPT + 32];
     if (!scan_decimal(text, length, &d)) return 0;
@@ -120,7 +120,7 @@ int dpmf_i_parse_double(const char *text, size_t length, double *out) {
     return 1;
 }
 
-int dpmf_i_parse_integer(const char *text, size_t length, int64_t *out) {
+int dpmf_i_base_parse_integer(const char *text, size_t length, int64_t *out) {
     const int64_t limit = (int64_t)1 << 53; /* every whole number up to here is a double too */
     decimal d;
     if (!scan_decimal(text, length, &d)) return 0;
@@ -152,14 +152,14 @@ static void copy_with_point(const char *from, char out[32]) {
     out[used] = '\0';
 }
 
-void dpmf_i_format_double(double value, char out[32]) {
+void dpmf_i_base_format_double(double value, char out[32]) {
     assert(isfinite(value));
     for (int precision = 15; precision <= 17; precision++) {
         char local[64];
         double back = 0;
         snprintf(local, sizeof local, "%.*g", precision, value);
         copy_with_point(local, out);
-        int same = dpmf_i_parse_double(out, strlen(out), &back) && back == value;
+        int same = dpmf_i_base_parse_double(out, strlen(out), &back) && back == value;
         assert(same || precision < 17);
         if (same) return;
     }
@@ -190,7 +190,7 @@ static size_t utf8_sequence(const uint8_t *p, size_t left) {
     return size;
 }
 
-int dpmf_i_utf8_valid(const uint8_t *text, size_t length) {
+int dpmf_i_base_utf8_valid(const uint8_t *text, size_t length) {
     for (size_t i = 0; i < length;) {
         size_t size = utf8_sequence(text + i, length - i);
         if (size == 0) return 0;
@@ -199,7 +199,7 @@ int dpmf_i_utf8_valid(const uint8_t *text, size_t length) {
     return 1;
 }
 
-const char *dpmf_i_show(const char *text, size_t length, char out[64]) {
+const char *dpmf_i_base_show(const char *text, size_t length, char out[64]) {
     size_t shown = length <= 60 ? length : 57;
     for (size_t i = 0; i < shown; i++)
         out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';

@@ -22,12 +22,12 @@
 /* A single read or write moves at most 2^31 - 4096 bytes on Linux; ask for less. */
 #define CHUNK ((size_t)1 << 30)
 
-const char *dpmf_i_secret_show(const char *path, char out[DPMF_I_SHOWN_PATH]) {
+const char *dpmf_i_crypto_secret_show(const char *path, char out[DPMF_I_CRYPTO_SHOWN_PATH]) {
     size_t length = strlen(path), used = 0;
-    if (length >= DPMF_I_SHOWN_PATH) {
+    if (length >= DPMF_I_CRYPTO_SHOWN_PATH) {
         used = 3;
         memcpy(out, "...", used);
-        path += length - (DPMF_I_SHOWN_PATH - 1 - used);
+        path += length - (DPMF_I_CRYPTO_SHOWN_PATH - 1 - used);
     }
     for (; *path != '\0'; path++)
         out[used++] = (unsigned char)*path < ' ' || *path == 0x7f ? '?' : *path;
@@ -35,26 +35,28 @@ const char *dpmf_i_secret_show(const char *path, char out[DPMF_I_SHOWN_PATH]) {
     return out;
 }
 
-dpmf_status dpmf_i_secret_fail(const char *verb, const char *what, const char *path, int error) {
-    char shown[DPMF_I_SHOWN_PATH], reason[128];
+dpmf_status dpmf_i_crypto_secret_fail(const char *verb, const char *what, const char *path, int error) {
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH], reason[128];
     if (strerror_r(error, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", error);
-    return dpmf_i_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what, dpmf_i_secret_show(path, shown), reason);
+    return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what,
+                            dpmf_i_crypto_secret_show(path, shown), reason);
 }
 
 static dpmf_status check_kind(int file, const char *path, const char *what, int64_t *size) {
-    char shown[DPMF_I_SHOWN_PATH];
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     struct stat info;
-    if (fstat(file, &info) != 0) return dpmf_i_secret_fail("read", what, path, errno);
+    if (fstat(file, &info) != 0) return dpmf_i_crypto_secret_fail("read", what, path, errno);
     if (!S_ISREG(info.st_mode))
-        return dpmf_i_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what, dpmf_i_secret_show(path, shown));
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what,
+                                dpmf_i_crypto_secret_show(path, shown));
     if ((info.st_mode & 077) != 0)
-        return dpmf_i_fail(DPMF_ERROR_IO, "the %s '%s' has mode %03o, accepted: 600 or less, the owner alone", what,
-                           dpmf_i_secret_show(path, shown), (unsigned)info.st_mode & 0777u);
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' has mode %03o, accepted: 600 or less, the owner alone",
+                                what, dpmf_i_crypto_secret_show(path, shown), (unsigned)info.st_mode & 0777u);
     *size = (int64_t)info.st_size;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_secret_open(const char *path, const char *what, int write, int *file, int64_t *size) {
+dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size) {
     /* O_NONBLOCK: opening a pipe must not wait for somebody at its other end. */
     int flags = (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     int opened = open(path, flags);
@@ -63,7 +65,7 @@ dpmf_status dpmf_i_secret_open(const char *path, const char *what, int write, in
         *size = 0;
         return DPMF_OK;
     }
-    if (opened < 0) return dpmf_i_secret_fail("open", what, path, errno);
+    if (opened < 0) return dpmf_i_crypto_secret_fail("open", what, path, errno);
     dpmf_status status = check_kind(opened, path, what, size);
     if (status == DPMF_OK)
         *file = opened;
@@ -72,32 +74,34 @@ dpmf_status dpmf_i_secret_open(const char *path, const char *what, int write, in
     return status;
 }
 
-dpmf_status dpmf_i_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes, size_t size) {
-    char shown[DPMF_I_SHOWN_PATH];
+dpmf_status dpmf_i_crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes,
+                                      size_t size) {
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     size_t done = 0;
     while (done < size) {
         ssize_t got = pread(file, (uint8_t *)bytes + done, size - done < CHUNK ? size - done : CHUNK,
                             (off_t)(place + (int64_t)done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return dpmf_i_secret_fail("read", what, path, errno);
+        if (got < 0) return dpmf_i_crypto_secret_fail("read", what, path, errno);
         if (got == 0)
-            return dpmf_i_fail(DPMF_ERROR_FORMAT, "the %s '%s' is too short", what, dpmf_i_secret_show(path, shown));
+            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' is too short", what,
+                                    dpmf_i_crypto_secret_show(path, shown));
         done += (size_t)got;
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
-                                size_t size) {
+dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
+                                       size_t size) {
     size_t done = 0;
     while (done < size) {
         ssize_t put = pwrite(file, (const uint8_t *)bytes + done, size - done < CHUNK ? size - done : CHUNK,
                              (off_t)(place + (int64_t)done));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return dpmf_i_secret_fail("write", what, path, errno);
+        if (put < 0) return dpmf_i_crypto_secret_fail("write", what, path, errno);
         done += (size_t)put;
     }
-    if (fdatasync(file) != 0) return dpmf_i_secret_fail("sync", what, path, errno);
+    if (fdatasync(file) != 0) return dpmf_i_crypto_secret_fail("sync", what, path, errno);
     return DPMF_OK;
 }
 
@@ -106,9 +110,9 @@ static dpmf_status sync_directory(const char *directory, const char *path, const
     dpmf_status status = DPMF_OK;
     int file = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (file < 0 && errno == EACCES) return DPMF_OK; /* a directory that one may write to but not list */
-    if (file < 0) return dpmf_i_secret_fail("sync the directory of", what, path, errno);
+    if (file < 0) return dpmf_i_crypto_secret_fail("sync the directory of", what, path, errno);
     if (fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
-        status = dpmf_i_secret_fail("sync the directory of", what, path, errno);
+        status = dpmf_i_crypto_secret_fail("sync the directory of", what, path, errno);
     close(file);
     return status;
 }
@@ -118,8 +122,8 @@ static dpmf_status temporary_name(const char *path, size_t directory_length, cha
     uint8_t random[32];
     char *text = NULL;
     enum { ROOM = sizeof ".dpmf-0123456789abcdef.tmp" };
-    TRY(dpmf_i_key_random(random));
-    TRY(dpmf_i_alloc((int64_t)directory_length + ROOM, 1, "a file name", (void **)&text));
+    TRY(dpmf_i_crypto_key_random(random));
+    TRY(dpmf_i_base_alloc((int64_t)directory_length + ROOM, 1, "a file name", (void **)&text));
     memcpy(text, path, directory_length);
     char *end = text + directory_length;
     end += snprintf(end, ROOM, ".dpmf-");
@@ -132,18 +136,18 @@ static dpmf_status temporary_name(const char *path, size_t directory_length, cha
 
 /* Gives the temporary file its name, or fails and says whether that was taken. */
 static dpmf_status give_name(const char *temporary, const char *path, const char *what, int replace, int *existed) {
-    if (replace) return rename(temporary, path) == 0 ? DPMF_OK : dpmf_i_secret_fail("write", what, path, errno);
+    if (replace) return rename(temporary, path) == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("write", what, path, errno);
     if (link(temporary, path) != 0) {
         int error = errno;
         if (existed != NULL) *existed = error == EEXIST;
-        return dpmf_i_secret_fail("make", what, path, error);
+        return dpmf_i_crypto_secret_fail("make", what, path, error);
     }
     unlink(temporary);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_secret_create(const char *path, const char *what, const void *bytes, size_t size, int replace,
-                                 int *existed, int *file) {
+dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size, int replace,
+                                        int *existed, int *file) {
     dpmf_status status = DPMF_OK;
     const char *slash = strrchr(path, '/');
     const size_t directory_length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
@@ -153,12 +157,12 @@ dpmf_status dpmf_i_secret_create(const char *path, const char *what, const void 
     TRY(temporary_name(path, directory_length, &temporary));
     opened = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
     if (opened < 0) {
-        status = dpmf_i_secret_fail("write", what, path, errno);
+        status = dpmf_i_crypto_secret_fail("write", what, path, errno);
         goto done;
     }
-    status = dpmf_i_secret_write(opened, path, what, 0, bytes, size);
+    status = dpmf_i_crypto_secret_write(opened, path, what, 0, bytes, size);
     if (status == DPMF_OK && file != NULL && flock(opened, LOCK_EX | LOCK_NB) != 0)
-        status = dpmf_i_secret_fail("lock", what, path, errno);
+        status = dpmf_i_crypto_secret_fail("lock", what, path, errno);
     if (status == DPMF_OK) status = give_name(temporary, path, what, replace, existed);
     if (status != DPMF_OK) {
         unlink(temporary);
@@ -172,6 +176,6 @@ dpmf_status dpmf_i_secret_create(const char *path, const char *what, const void 
     }
 done:
     if (opened >= 0) close(opened);
-    dpmf_i_free(temporary);
+    dpmf_i_base_free(temporary);
     return status;
 }

@@ -12,82 +12,84 @@
 #include <math.h>
 #include <string.h>
 
-struct dpmf_i_seed {
-    dpmf_i_seed_key key;
-    const dpmf_i_seed_kernels *kernels;
+struct dpmf_i_crypto_seed {
+    dpmf_i_kernels_seed_key key;
+    const dpmf_i_kernels_seed_set *kernels;
 };
 
-dpmf_status dpmf_i_seed_open(const uint8_t subkey[32], dpmf_i_seed **out) {
-    return dpmf_i_seed_open_with(dpmf_i_seed_kernels_get(), subkey, out);
+dpmf_status dpmf_i_crypto_seed_open(const uint8_t subkey[32], dpmf_i_crypto_seed **out) {
+    return dpmf_i_crypto_seed_open_with(dpmf_i_kernels_seed_get(), subkey, out);
 }
 
-dpmf_status dpmf_i_seed_open_with(const dpmf_i_seed_kernels *kernels, const uint8_t subkey[32], dpmf_i_seed **out) {
-    dpmf_i_seed *seed = NULL;
+dpmf_status dpmf_i_crypto_seed_open_with(const dpmf_i_kernels_seed_set *kernels, const uint8_t subkey[32],
+                                         dpmf_i_crypto_seed **out) {
+    dpmf_i_crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc(1, sizeof *seed, "the expanded key", (void **)&seed));
+    TRY(dpmf_i_base_alloc(1, sizeof *seed, "the expanded key", (void **)&seed));
     seed->kernels = kernels;
     TRY_DONE(seed->kernels->open(subkey, &seed->key));
     *out = seed;
     return DPMF_OK;
 done:
-    dpmf_i_free(seed);
+    dpmf_i_base_free(seed);
     return status;
 }
 
-void dpmf_i_seed_close(dpmf_i_seed *seed) {
+void dpmf_i_crypto_seed_close(dpmf_i_crypto_seed *seed) {
     if (seed == NULL) return;
     seed->kernels->close(&seed->key);
-    dpmf_i_wipe(seed, sizeof *seed);
-    dpmf_i_free(seed);
+    dpmf_i_crypto_wipe(seed, sizeof *seed);
+    dpmf_i_base_free(seed);
 }
 
-static size_t size_of(dpmf_i_precision precision) {
-    return precision == DPMF_I_FLOAT32 ? sizeof(float) : sizeof(double);
+static size_t size_of(dpmf_i_crypto_precision precision) {
+    return precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
 /* Numbers that cannot be made must not look like noise: a caller who adds them sees it. */
-static void spoil(dpmf_i_precision precision, size_t count, void *out) {
+static void spoil(dpmf_i_crypto_precision precision, size_t count, void *out) {
     for (size_t i = 0; i < count; i++)
-        if (precision == DPMF_I_FLOAT32)
+        if (precision == DPMF_I_CRYPTO_FLOAT32)
             ((float *)out)[i] = NAN;
         else
             ((double *)out)[i] = NAN;
 }
 
-static void fill_groups(const dpmf_i_seed *seed, dpmf_i_precision precision, uint64_t row, uint64_t group,
+static void fill_groups(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row, uint64_t group,
                         size_t groups, void *out) {
-    const int good = precision == DPMF_I_FLOAT32 ? seed->kernels->floats(&seed->key, row, group, groups, out)
-                                                 : seed->kernels->doubles(&seed->key, row, group, groups, out);
-    if (!good) spoil(precision, groups * DPMF_I_SEED_GROUP, out);
+    const int good = precision == DPMF_I_CRYPTO_FLOAT32 ? seed->kernels->floats(&seed->key, row, group, groups, out)
+                                                        : seed->kernels->doubles(&seed->key, row, group, groups, out);
+    if (!good) spoil(precision, groups * DPMF_I_KERNELS_SEED_GROUP, out);
 }
 
 /* Numbers skip .. skip + count - 1 of a group. */
-static void fill_part(const dpmf_i_seed *seed, dpmf_i_precision precision, uint64_t row, uint64_t group, size_t skip,
-                      size_t count, void *out) {
+static void fill_part(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row, uint64_t group,
+                      size_t skip, size_t count, void *out) {
     const size_t size = size_of(precision);
     union {
-        float floats[DPMF_I_SEED_GROUP];
-        double doubles[DPMF_I_SEED_GROUP];
+        float floats[DPMF_I_KERNELS_SEED_GROUP];
+        double doubles[DPMF_I_KERNELS_SEED_GROUP];
     } whole;
     fill_groups(seed, precision, row, group, 1, &whole);
     memcpy(out, (const char *)&whole + skip * size, count * size);
-    dpmf_i_wipe(&whole, sizeof whole);
+    dpmf_i_crypto_wipe(&whole, sizeof whole);
 }
 
-void dpmf_i_seed_fill(const dpmf_i_seed *seed, dpmf_i_precision precision, uint64_t row, uint64_t first, size_t count,
-                      void *out) {
-    const size_t size = size_of(precision), skip = (size_t)(first % DPMF_I_SEED_GROUP);
-    uint64_t group = first / DPMF_I_SEED_GROUP;
+void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row,
+                             uint64_t first, size_t count, void *out) {
+    const size_t size = size_of(precision), skip = (size_t)(first % DPMF_I_KERNELS_SEED_GROUP);
+    uint64_t group = first / DPMF_I_KERNELS_SEED_GROUP;
     char *to = out;
-    assert(row >> DPMF_I_SEED_ROW_BITS == 0);
+    assert(row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0);
     assert(count == 0 || first + (count - 1) >= first);
     if (skip > 0 && count > 0) {
-        const size_t here = count < DPMF_I_SEED_GROUP - skip ? count : DPMF_I_SEED_GROUP - skip;
+        const size_t here = count < DPMF_I_KERNELS_SEED_GROUP - skip ? count : DPMF_I_KERNELS_SEED_GROUP - skip;
         fill_part(seed, precision, row, group++, skip, here, to);
         to += here * size;
         count -= here;
     }
-    const size_t groups = count / DPMF_I_SEED_GROUP, rest = count % DPMF_I_SEED_GROUP;
+    const size_t groups = count / DPMF_I_KERNELS_SEED_GROUP, rest = count % DPMF_I_KERNELS_SEED_GROUP;
     if (groups > 0) fill_groups(seed, precision, row, group, groups, to);
-    if (rest > 0) fill_part(seed, precision, row, group + groups, 0, rest, to + groups * DPMF_I_SEED_GROUP * size);
+    if (rest > 0)
+        fill_part(seed, precision, row, group + groups, 0, rest, to + groups * DPMF_I_KERNELS_SEED_GROUP * size);
 }

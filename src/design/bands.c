@@ -60,7 +60,7 @@ static dpmf_status bands_that_fit(const dpmf_i_design_problem *p, int64_t most, 
     int64_t low = 1, high = most + 1;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(most, "coefficients", &c));
+    TRY(dpmf_i_base_alloc_doubles(most, "coefficients", &c));
     for (int64_t i = 0; i < most; i++)
         c[i] = 1; /* only their number matters */
     while (high - low > 1) {
@@ -78,7 +78,7 @@ static dpmf_status bands_that_fit(const dpmf_i_design_problem *p, int64_t most, 
     }
     *out = low;
 done:
-    dpmf_i_free(c);
+    dpmf_i_base_free(c);
     return status;
 }
 

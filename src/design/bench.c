@@ -27,32 +27,32 @@ static double now(void) {
 
 /* A stream that is timed. */
 typedef struct runner {
-    dpmf_i_stream *stream;
+    dpmf_i_noise_stream *stream;
     const dpmf_strategy *strategy;
-    const dpmf_i_seed *seed;
-    const dpmf_i_stream_options *options;
+    const dpmf_i_crypto_seed *seed;
+    const dpmf_i_noise_stream_options *options;
     int64_t middle, rows; /* where the first round starts, 0: every round; and how many rows a round has */
     double least;         /* seconds of a row */
 } runner;
 
 /* To the middle of the run, from buffers of zeros: how long a row takes does not depend on what is in them. */
-static dpmf_status go_to_middle(dpmf_i_stream *stream, int64_t step) {
-    const int64_t size = dpmf_i_stream_state_size(stream);
+static dpmf_status go_to_middle(dpmf_i_noise_stream *stream, int64_t step) {
+    const int64_t size = dpmf_i_noise_stream_state_size(stream);
     uint8_t *bytes = NULL;
-    TRY(dpmf_i_alloc(size + (int64_t)sizeof step, 1, "a noise state", (void **)&bytes));
+    TRY(dpmf_i_base_alloc(size + (int64_t)sizeof step, 1, "a noise state", (void **)&bytes));
     memcpy(bytes, &step, sizeof step); /* rows made, where a state begins with that */
-    dpmf_status status = dpmf_i_stream_state_load(stream, step, bytes);
-    dpmf_i_free(bytes);
+    dpmf_status status = dpmf_i_noise_stream_state_load(stream, step, bytes);
+    dpmf_i_base_free(bytes);
     return status;
 }
 
-static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
-                               const dpmf_i_stream_options *options, runner *out) {
+static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
+                               const dpmf_i_noise_stream_options *options, runner *out) {
     const int64_t n = strategy->steps;
     runner r = {.strategy = strategy, .seed = seed, .options = options, .least = INFINITY};
-    TRY(dpmf_i_stream_create(strategy, seed, options, NULL, &r.stream));
+    TRY(dpmf_i_noise_stream_create(strategy, seed, options, NULL, &r.stream));
     const int64_t ahead = r.stream->plan.ahead > 1 ? r.stream->plan.ahead : 1;
-    r.rows = dpmf_i_at_most(dpmf_i_round_up(ROUND, ahead), n);
+    r.rows = dpmf_i_noise_at_most(dpmf_i_noise_round_up(ROUND, ahead), n);
     if (n >= 2 * (ROUNDS + 1) * r.rows)
         r.middle = n / 2;
     else
@@ -61,20 +61,20 @@ static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_seed 
     if (status == DPMF_OK)
         *out = r;
     else
-        dpmf_i_stream_free(r.stream);
+        dpmf_i_noise_stream_free(r.stream);
     return status;
 }
 
 /* One round more; its seconds are added to *spent. */
 static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *spent) {
     if (r->middle == 0) { /* anew: rows that a stream still holds would only be copied */
-        dpmf_i_stream_free(r->stream);
+        dpmf_i_noise_stream_free(r->stream);
         r->stream = NULL;
-        TRY(dpmf_i_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
+        TRY(dpmf_i_noise_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
     }
     double start = now();
     for (int64_t i = 0; i < r->rows; i++)
-        TRY(dpmf_i_stream_emit(r->stream, 1e-3, 1, 1, gradient));
+        TRY(dpmf_i_noise_stream_emit(r->stream, 1e-3, 1, 1, gradient));
     double seconds = now() - start;
     r->least = fmin(r->least, seconds / (double)r->rows);
     *spent += seconds;
@@ -82,17 +82,17 @@ static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *s
 }
 
 /* Seconds of a row of `count` numbers, of this strategy and of independent noise. */
-static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_i_precision precision,
-                             int64_t count, double *own, double *independent) {
-    const dpmf_i_stream_options o = {.precision = precision, .count = count};
+static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity,
+                             dpmf_i_crypto_precision precision, int64_t count, double *own, double *independent) {
+    const dpmf_i_noise_stream_options o = {.precision = precision, .count = count};
     const uint8_t subkey[32] = {0}; /* these rows are thrown away */
     dpmf_segment gradient = {NULL, count};
     runner ours = {0}, theirs = {0};
-    dpmf_i_seed *seed = NULL;
+    dpmf_i_crypto_seed *seed = NULL;
     double spent = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc(count, sizeof(double), "a gradient", &gradient.memory));
-    TRY_DONE(dpmf_i_seed_open(subkey, &seed));
+    TRY_DONE(dpmf_i_base_alloc(count, sizeof(double), "a gradient", &gradient.memory));
+    TRY_DONE(dpmf_i_crypto_seed_open(subkey, &seed));
     TRY_DONE(open_runner(strategy, seed, &o, &ours));
     TRY_DONE(open_runner(identity, seed, &o, &theirs));
     for (int i = 0; i <= ROUNDS && (i < 2 || spent < ENOUGH); i++) {
@@ -102,17 +102,18 @@ static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy 
     *own = ours.least;
     *independent = theirs.least;
 done:
-    dpmf_i_stream_free(ours.stream);
-    dpmf_i_stream_free(theirs.stream);
-    dpmf_i_seed_close(seed);
-    dpmf_i_free(gradient.memory);
+    dpmf_i_noise_stream_free(ours.stream);
+    dpmf_i_noise_stream_free(theirs.stream);
+    dpmf_i_crypto_seed_close(seed);
+    dpmf_i_base_free(gradient.memory);
     return status;
 }
 
 dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, double *seconds,
                                 double *overhead) {
-    const dpmf_i_precision precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_FLOAT64 : DPMF_I_FLOAT32;
-    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_I_FLOAT64 ? 8 : 4);
+    const dpmf_i_crypto_precision precision =
+        p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64 : DPMF_I_CRYPTO_FLOAT32;
+    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_I_CRYPTO_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
     double own = 0, independent = 0;
     dpmf_strategy *identity = NULL;

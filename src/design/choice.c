@@ -68,7 +68,7 @@ dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *eno
     if (e->shown.overhead == 0 && !e->too_slow) {
         e->too_slow = is_hopeless(p, &e->shown);
         if (!e->too_slow) {
-            TRY(dpmf_i_progress(&p->options.run, "measuring the noise", -1));
+            TRY(dpmf_i_base_progress(&p->options.run, "measuring the noise", -1));
             TRY(dpmf_i_design_bench(p, e->strategy, &e->shown.seconds_per_step, &e->shown.overhead));
         }
     }
@@ -83,11 +83,12 @@ static dpmf_status fail_memory(const dpmf_i_design_problem *p) {
     for (int64_t i = 1; i < p->list.count; i++)
         if (p->list.entry[i].shown.memory_bytes < p->list.entry[least].shown.memory_bytes) least = i;
     const dpmf_candidate *c = &p->list.entry[least].shown;
-    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                       "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
-                       "%llu for rows of %lld numbers",
-                       (unsigned long long)p->options.memory, c->family, (long long)c->buffers,
-                       (unsigned long long)c->memory_bytes, (long long)p->options.dim);
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
+        "%llu for rows of %lld numbers",
+        (unsigned long long)p->options.memory, c->family, (long long)c->buffers, (unsigned long long)c->memory_bytes,
+        (long long)p->options.dim);
 }
 
 static dpmf_status fail_overhead(const dpmf_i_design_problem *p) {
@@ -97,16 +98,16 @@ static dpmf_status fail_overhead(const dpmf_i_design_problem *p) {
         if (c->overhead > 0 && (fastest == NULL || c->overhead < fastest->overhead)) fastest = c;
     }
     assert(fastest != NULL);
-    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                       "design: no candidate that fits the memory takes at most %g times the time of independent "
-                       "noise; the fastest, %s with %lld buffers, takes %.3g times",
-                       p->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                            "design: no candidate that fits the memory takes at most %g times the time of independent "
+                            "noise; the fastest, %s with %lld buffers, takes %.3g times",
+                            p->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
 }
 
 static dpmf_status fail_empty(const dpmf_i_design_problem *p) {
-    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                       "design: of the families %s none has a mechanism for this workload and participation",
-                       p->options.families == NULL ? "that are known" : p->options.families);
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                            "design: of the families %s none has a mechanism for this workload and participation",
+                            p->options.families == NULL ? "that are known" : p->options.families);
 }
 
 /* ---- the choice ---- */

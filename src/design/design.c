@@ -59,10 +59,11 @@ static dpmf_status check_family(const char *name, size_t length) {
     char shown[64];
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (strlen(FAMILIES[i]) == length && strncmp(FAMILIES[i], name, length) == 0) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                       "design: family '%s', accepted: identity, workload, toeplitz, bsr, bisr, tree, tree-online, "
-                       "tree-full, fft, fft-opt, banded-toeplitz, banded, blt, tvblt, dense, lowrank, joined by commas",
-                       dpmf_i_show(name, length, shown));
+    return dpmf_i_base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "design: family '%s', accepted: identity, workload, toeplitz, bsr, bisr, tree, tree-online, "
+        "tree-full, fft, fft-opt, banded-toeplitz, banded, blt, tvblt, dense, lowrank, joined by commas",
+        dpmf_i_base_show(name, length, shown));
 }
 
 static dpmf_status check_families(const char *names) {
@@ -78,17 +79,17 @@ static dpmf_status check_families(const char *names) {
 
 static dpmf_status check_enums(const dpmf_design_options *o) {
     if (o->sampling != DPMF_SAMPLING_NONE && o->sampling != DPMF_SAMPLING_BLOCK_CYCLIC)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "design: this sampling (%d) is not one that it knows, accepted: none or "
-                           "block-cyclic",
-                           (int)o->sampling);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "design: this sampling (%d) is not one that it knows, accepted: none or "
+                                "block-cyclic",
+                                (int)o->sampling);
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->precision > DPMF_FLOAT64)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: precision %d, accepted 0 (float32) or 1 (float64)",
-                           (int)o->precision);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: precision %d, accepted 0 (float32) or 1 (float64)",
+                                (int)o->precision);
     return DPMF_OK;
 }
 
@@ -96,37 +97,39 @@ static const int64_t DIM_MAX = (int64_t)1 << 50; /* far above any memory; its by
 
 static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
     if (o->epochs < 1 || o->epochs > steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: %lld epochs, accepted 1 to %lld (the steps)",
-                           (long long)o->epochs, (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: %lld epochs, accepted 1 to %lld (the steps)",
+                                (long long)o->epochs, (long long)steps);
     if (!(o->epsilon > 0 && o->epsilon <= 1e6))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: epsilon %g, accepted: above 0, to 1e6", o->epsilon);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: epsilon %g, accepted: above 0, to 1e6", o->epsilon);
     if (!(o->delta >= 1e-300 && o->delta < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: delta %g, accepted 1e-300 to below 1", o->delta);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: delta %g, accepted 1e-300 to below 1", o->delta);
     if (o->dim < 0 || o->dim > DIM_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: dim %lld, accepted 1 to %lld, or 0 for 1e6", (long long)o->dim,
-                           (long long)DIM_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: dim %lld, accepted 1 to %lld, or 0 for 1e6",
+                                (long long)o->dim, (long long)DIM_MAX);
     if (o->max_overhead != 0 && !(o->max_overhead >= 1 && isfinite(o->max_overhead)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
-                           o->max_overhead);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
+                                o->max_overhead);
     if (o->tolerance != 0 && !(o->tolerance >= 1e-10 && o->tolerance <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: tolerance %g, accepted 1e-10 to 1, or 0", o->tolerance);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: tolerance %g, accepted 1e-10 to 1, or 0", o->tolerance);
     return DPMF_OK;
 }
 
 static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) {
     if (!o->federated) return DPMF_OK;
     if (o->sampling != DPMF_SAMPLING_NONE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: federated and block-cyclic sampling exclude each other");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: federated and block-cyclic sampling exclude each other");
     if (o->separation_low < 1 || o->separation_low > o->separation_high || o->separation_high > steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: separations %lld to %lld, accepted 1 <= low <= high <= %lld",
-                           (long long)o->separation_low, (long long)o->separation_high, (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "design: separations %lld to %lld, accepted 1 <= low <= high <= %lld",
+                                (long long)o->separation_low, (long long)o->separation_high, (long long)steps);
     if (o->epochs > 1 && (o->epochs - 1) > (steps - 1) / o->separation_low)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "design: %lld participations at least %lld steps apart do not fit %lld steps, accepted at "
-                           "most %lld",
-                           (long long)o->epochs, (long long)o->separation_low, (long long)steps,
-                           (long long)((steps - 1) / o->separation_low + 1));
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "design: %lld participations at least %lld steps apart do not fit %lld steps, accepted at "
+            "most %lld",
+            (long long)o->epochs, (long long)o->separation_low, (long long)steps,
+            (long long)((steps - 1) / o->separation_low + 1));
     return DPMF_OK;
 }
 
@@ -164,10 +167,10 @@ static dpmf_status make_plain(dpmf_i_design_problem *p) {
 }
 
 static dpmf_status count_threads(int *out) {
-    dpmf_i_pool *pool = NULL;
-    TRY(dpmf_i_pool_create(0, &pool)); /* as many as a stream has unless told */
-    *out = dpmf_i_pool_threads(pool);
-    dpmf_i_pool_free(pool);
+    dpmf_i_base_pool *pool = NULL;
+    TRY(dpmf_i_base_pool_create(0, &pool)); /* as many as a stream has unless told */
+    *out = dpmf_i_base_pool_threads(pool);
+    dpmf_i_base_pool_free(pool);
     return DPMF_OK;
 }
 
@@ -200,7 +203,7 @@ static dpmf_status open_problem(const dpmf_workload *workload, const dpmf_design
 static void close_problem(dpmf_i_design_problem *p) {
     for (int64_t i = 0; i < p->list.count; i++)
         dpmf_strategy_free(p->list.entry[i].strategy);
-    dpmf_i_free(p->list.entry);
+    dpmf_i_base_free(p->list.entry);
     dpmf_participation_free(p->participation);
     dpmf_workload_free(p->plain);
     dpmf_workload_free((dpmf_workload *)p->workload); /* retained above */
@@ -236,12 +239,12 @@ dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_
     dpmf_design_options o = options == NULL ? dpmf_design_options_defaults() : *options;
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    if (workload == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "design: the workload is NULL");
+    if (workload == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: the workload is NULL");
     TRY(check_enums(&o));
     TRY(check_numbers(&o, workload->steps));
     TRY(check_federated(&o, workload->steps));
     if (o.families != NULL) TRY(check_families(o.families));
-    TRY(dpmf_i_alloc(1, sizeof *d, "a design", (void **)&d));
+    TRY(dpmf_i_base_alloc(1, sizeof *d, "a design", (void **)&d));
     TRY_DONE(open_problem(workload, &o, &d->problem));
     TRY_DONE(offer_all(&d->problem));
     TRY_DONE(dpmf_i_design_bound(&d->problem));
@@ -262,7 +265,7 @@ void dpmf_design_free(dpmf_design *d) {
     if (d == NULL) return;
     dpmf_mechanism_free(d->mechanism);
     close_problem(&d->problem);
-    dpmf_i_free(d);
+    dpmf_i_base_free(d);
 }
 
 int64_t dpmf_design_count(const dpmf_design *d) {

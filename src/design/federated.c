@@ -68,13 +68,13 @@ static dpmf_status separated(const dpmf_i_design_problem *p, int64_t separation,
 /* The loss that is asked for without the sensitivity; infinite if it is beyond the range of a double. */
 static dpmf_status error_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *out) {
     double *per_step = NULL, square = 0, largest = 0;
-    TRY(dpmf_i_alloc_doubles(p->steps, "the errors", &per_step));
+    TRY(dpmf_i_base_alloc_doubles(p->steps, "the errors", &per_step));
     dpmf_status status = dpmf_error_compute(p->workload, s, &p->options.run, per_step);
     for (int64_t t = 0; t < p->steps && status == DPMF_OK; t++) {
         square += per_step[t] * per_step[t] / (double)p->steps;
         largest = fmax(largest, per_step[t]);
     }
-    dpmf_i_free(per_step);
+    dpmf_i_base_free(per_step);
     if (status != DPMF_OK) return status;
     double error = p->options.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
     *out = isfinite(error) ? error : INFINITY;
@@ -95,7 +95,8 @@ static dpmf_status sensitivity_at(const dpmf_i_design_problem *p, const dpmf_str
     return status;
 }
 
-static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_federated *f, dpmf_i_federated_item *item) {
+static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_design_federated_range *f,
+                               dpmf_i_design_federated_item *item) {
     double error = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
@@ -108,26 +109,26 @@ static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_fede
 
 /* ---- the list ---- */
 
-static dpmf_status make_room(dpmf_i_federated *f) {
+static dpmf_status make_room(dpmf_i_design_federated_range *f) {
     void *bigger = NULL;
     if (f->count < f->capacity) return DPMF_OK;
     int64_t capacity = f->capacity == 0 ? 32 : 2 * f->capacity;
-    TRY(dpmf_i_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
+    TRY(dpmf_i_base_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
     if (f->count > 0) memcpy(bigger, f->item, (size_t)f->count * sizeof *f->item);
-    dpmf_i_free(f->item);
+    dpmf_i_base_free(f->item);
     f->item = bigger;
     f->capacity = capacity;
     return DPMF_OK;
 }
 
 /* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
-static dpmf_status take(const dpmf_i_design_problem *p, dpmf_i_federated *f, dpmf_strategy *strategy,
+static dpmf_status take(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, dpmf_strategy *strategy,
                         const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
-    dpmf_i_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
+    dpmf_i_design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
     *kept = 0;
     if (item != NULL) {
-        *item = (dpmf_i_federated_item){.strategy = strategy};
+        *item = (dpmf_i_design_federated_item){.strategy = strategy};
         snprintf(item->made_by, sizeof item->made_by, "%s", made_by);
         status = fill_losses(p, f, item);
         *kept = status == DPMF_OK && isfinite(item->loss[0]);
@@ -153,26 +154,27 @@ static dpmf_status optimum(const dpmf_i_design_problem *p, const char *family, i
 
 /* ---- banded Toeplitz ---- */
 
-static dpmf_status add_tapered(const dpmf_i_design_problem *p, dpmf_i_federated *f, int64_t bands, const double *plain,
-                               int64_t from) {
+static dpmf_status add_tapered(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, int64_t bands,
+                               const double *plain, int64_t from) {
     double *c = NULL;
     dpmf_strategy *s = NULL;
     char made_by[160];
     int kept = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &c));
+    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &c));
     memcpy(c, plain, (size_t)bands * sizeof *c);
-    TRY_DONE(dpmf_i_toeplitz_taper(bands, from, c));
+    TRY_DONE(dpmf_i_optimize_toeplitz_taper(bands, from, c));
     TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);
     TRY_DONE(take(p, f, s, made_by, &kept));
 done:
-    dpmf_i_free(c);
+    dpmf_i_base_free(c);
     return status;
 }
 
-static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_federated *f, const int64_t *made_for, int64_t i) {
+static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, const int64_t *made_for,
+                              int64_t i) {
     dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
     dpmf_strategy *s = NULL;
     char made_by[160];
@@ -187,7 +189,7 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_federated *
         dpmf_strategy_free(s);
         return DPMF_OK;
     }
-    status = dpmf_i_alloc_doubles(o.bands, "the coefficients", &plain);
+    status = dpmf_i_base_alloc_doubles(o.bands, "the coefficients", &plain);
     if (status != DPMF_OK) {
         dpmf_strategy_free(s);
         return status;
@@ -198,13 +200,13 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_federated *
     for (int64_t j = 0; j < i && kept; j++)
         TRY_DONE(add_tapered(p, f, o.bands, plain, made_for[j]));
 done:
-    dpmf_i_free(plain);
+    dpmf_i_base_free(plain);
     return status;
 }
 
 /* ---- BLT ---- */
 
-static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_federated *f, int64_t separation) {
+static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, int64_t separation) {
     dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
     double last = INFINITY;
     for (o.buffers = BUFFERS_FIRST; o.buffers <= BUFFERS_LAST; o.buffers++) {
@@ -231,14 +233,14 @@ static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_federated *f,
 
 /* ---- comparing ---- */
 
-static void find_worst(dpmf_i_federated *f) {
+static void find_worst(dpmf_i_design_federated_range *f) {
     for (int64_t i = 0; i < f->points; i++) {
         f->least[i] = INFINITY;
         for (int64_t j = 0; j < f->count; j++)
             f->least[i] = fmin(f->least[i], f->item[j].loss[i]);
     }
     for (int64_t j = 0; j < f->count; j++) {
-        dpmf_i_federated_item *item = &f->item[j];
+        dpmf_i_design_federated_item *item = &f->item[j];
         item->worst = 0;
         for (int64_t i = 0; i < f->points; i++) {
             double ratio = item->loss[i] / f->least[i];
@@ -249,17 +251,17 @@ static void find_worst(dpmf_i_federated *f) {
     }
 }
 
-static int same_family(const dpmf_i_federated_item *a, const dpmf_i_federated_item *b) {
+static int same_family(const dpmf_i_design_federated_item *a, const dpmf_i_design_federated_item *b) {
     return strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) == 0;
 }
 
 /* Those that another of the family makes useless; a few that need less memory stay choices. */
-static void find_dominated(dpmf_i_federated *f) {
+static void find_dominated(dpmf_i_design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++) {
-        dpmf_i_federated_item *item = &f->item[i];
+        dpmf_i_design_federated_item *item = &f->item[i];
         int64_t buffers = dpmf_strategy_buffers(item->strategy);
         for (int64_t j = 0; j < f->count; j++) {
-            const dpmf_i_federated_item *other = &f->item[j];
+            const dpmf_i_design_federated_item *other = &f->item[j];
             int64_t theirs = dpmf_strategy_buffers(other->strategy);
             if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
             if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
@@ -267,15 +269,15 @@ static void find_dominated(dpmf_i_federated *f) {
     }
 }
 
-dpmf_status dpmf_i_federated_open(const dpmf_i_design_problem *p, dpmf_i_federated *out) {
+dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *out) {
     const int64_t low = p->options.separation_low, high = highest(p);
-    int64_t made_for[DPMF_I_FEDERATED_MADE_FOR];
-    const int64_t count = spread(low, high, DPMF_I_FEDERATED_MADE_FOR, made_for);
-    dpmf_i_federated f = {0};
+    int64_t made_for[DPMF_I_DESIGN_FEDERATED_MADE_FOR];
+    const int64_t count = spread(low, high, DPMF_I_DESIGN_FEDERATED_MADE_FOR, made_for);
+    dpmf_i_design_federated_range f = {0};
     dpmf_status status = DPMF_OK;
-    f.points = spread(low, high, DPMF_I_FEDERATED_POINTS, f.separation);
+    f.points = spread(low, high, DPMF_I_DESIGN_FEDERATED_POINTS, f.separation);
     for (int64_t i = 0; i < count; i++) {
-        TRY_DONE(dpmf_i_progress(&p->options.run, "federated candidates", (double)i / (double)count));
+        TRY_DONE(dpmf_i_base_progress(&p->options.run, "federated candidates", (double)i / (double)count));
         if (dpmf_i_design_wants(p, "banded-toeplitz")) TRY_DONE(add_banded(p, &f, made_for, i));
         if (dpmf_i_design_wants(p, "blt")) TRY_DONE(add_blts(p, &f, made_for[i]));
     }
@@ -283,22 +285,22 @@ dpmf_status dpmf_i_federated_open(const dpmf_i_design_problem *p, dpmf_i_federat
     find_dominated(&f);
     *out = f;
 done:
-    if (status != DPMF_OK) dpmf_i_federated_close(&f);
+    if (status != DPMF_OK) dpmf_i_design_federated_close(&f);
     return status;
 }
 
-void dpmf_i_federated_close(dpmf_i_federated *f) {
+void dpmf_i_design_federated_close(dpmf_i_design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++)
         dpmf_strategy_free(f->item[i].strategy);
-    dpmf_i_free(f->item);
-    *f = (dpmf_i_federated){0};
+    dpmf_i_base_free(f->item);
+    *f = (dpmf_i_design_federated_range){0};
 }
 
 dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p) {
-    dpmf_i_federated f = {0};
-    dpmf_status status = dpmf_i_federated_open(p, &f);
+    dpmf_i_design_federated_range f = {0};
+    dpmf_status status = dpmf_i_design_federated_open(p, &f);
     for (int64_t i = 0; i < f.count && status == DPMF_OK; i++) {
-        dpmf_i_federated_item *item = &f.item[i];
+        dpmf_i_design_federated_item *item = &f.item[i];
         const size_t length = strlen(item->made_by);
         snprintf(item->made_by + length, sizeof item->made_by - length, "; at most %.5g of the best at %lld to %lld",
                  item->worst, (long long)f.separation[0], (long long)f.separation[f.points - 1]);
@@ -308,6 +310,6 @@ dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p) {
                                            .made_by = item->made_by};
         status = dpmf_i_design_add(p, &offer, NULL);
     }
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
     return status;
 }

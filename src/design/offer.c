@@ -35,10 +35,11 @@ dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem
 /* ---- memory ---- */
 
 dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes) {
-    const dpmf_i_stream_options o = {
-        .precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_FLOAT64 : DPMF_I_FLOAT32, .count = p->options.dim};
+    const dpmf_i_noise_stream_options o = {.precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64
+                                                                                             : DPMF_I_CRYPTO_FLOAT32,
+                                           .count = p->options.dim};
     uint64_t all = 0, kept = 0;
-    TRY(dpmf_i_stream_memory(strategy, &o, p->threads, &all, &kept));
+    TRY(dpmf_i_noise_stream_memory(strategy, &o, p->threads, &all, &kept));
     *bytes = all + sizeof(dpmf_noise);
     return DPMF_OK;
 }
@@ -51,7 +52,7 @@ int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes) {
 
 /* The error without the sensitivity; infinite where it diverges. */
 static dpmf_status errors_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *rms, double *largest) {
-    dpmf_i_running total = {0};
+    dpmf_i_base_running total = {0};
     double *errors = NULL;
     dpmf_status status = DPMF_OK;
     for (int64_t i = p->list.count - 1; i >= 0; i--)
@@ -61,16 +62,16 @@ static dpmf_status errors_of(const dpmf_i_design_problem *p, const dpmf_strategy
             return DPMF_OK;
         }
     *rms = *largest = INFINITY;
-    TRY(dpmf_i_alloc_doubles(p->steps, "the errors", &errors));
+    TRY(dpmf_i_base_alloc_doubles(p->steps, "the errors", &errors));
     TRY_DONE(dpmf_error_compute(p->workload, s, &p->options.run, errors));
     *largest = 0;
     for (int64_t t = 0; t < p->steps; t++) {
-        dpmf_i_running_add(&total, errors[t] * errors[t]);
+        dpmf_i_base_running_add(&total, errors[t] * errors[t]);
         *largest = fmax(*largest, errors[t]);
     }
-    *rms = sqrt(dpmf_i_running_value(&total) / (double)p->steps);
+    *rms = sqrt(dpmf_i_base_running_value(&total) / (double)p->steps);
 done:
-    dpmf_i_free(errors);
+    dpmf_i_base_free(errors);
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
 }
 
@@ -111,9 +112,9 @@ static dpmf_status make_room(dpmf_i_design_list *list) {
     dpmf_i_design_entry *more = NULL;
     if (list->count < list->capacity) return DPMF_OK;
     int64_t capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
-    TRY(dpmf_i_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
+    TRY(dpmf_i_base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
     if (list->count > 0) memcpy(more, list->entry, (size_t)list->count * sizeof *more);
-    dpmf_i_free(list->entry);
+    dpmf_i_base_free(list->entry);
     list->entry = more;
     list->capacity = capacity;
     return DPMF_OK;
@@ -140,7 +141,7 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
     double rms = 0, largest = 0, found = 0;
     if (noise == NULL) noise = &found;
     *noise = INFINITY;
-    TRY(dpmf_i_progress(&p->options.run, dpmf_strategy_family(s), -1));
+    TRY(dpmf_i_base_progress(&p->options.run, dpmf_strategy_family(s), -1));
     TRY(errors_of(p, s, &rms, &largest));
     if (!isfinite(rms)) return DPMF_OK;
     e.shown = (dpmf_candidate){.family = dpmf_strategy_family(s),
@@ -179,7 +180,7 @@ dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_
     o.buffers = wish->buffers;
     o.wanted_ratio = wish->wanted_ratio;
     if (wish->tolerance > 0) o.tolerance = fmax(o.tolerance, wish->tolerance);
-    TRY(dpmf_i_progress(&p->options.run, wish->family, -1));
+    TRY(dpmf_i_base_progress(&p->options.run, wish->family, -1));
     if (!wish->plain) {
         dpmf_status status = dpmf_optimize(wish->family, p->workload, participation, &o, out, result);
         if (status == DPMF_OK || p->plain == p->workload || !dpmf_i_design_may_skip(status)) return status;

@@ -12,20 +12,20 @@
  *
  * and the covariances of m with mom and o alike, O(d^2) a step.
  */
-#include "base/sum.h"
 #include "strategy/blt.h"
+#include "base/sum.h"
 #include "error/error.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <string.h>
 
-enum { MAX = DPMF_I_BLT_MAX };
+enum { MAX = DPMF_I_STRATEGY_BLT_MAX };
 
-static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_blt *c, const dpmf_run *run,
-                                     double *per_step) {
+static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c,
+                                     const dpmf_run *run, double *per_step) {
     double m[MAX] = {0};
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     int64_t n = a->steps;
     memset(per_step, 0, (size_t)n * sizeof *per_step);
     per_step[0] = 1;
@@ -37,8 +37,8 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_blt *c
             w -= c->scale[i] * m[i];
         for (int i = 0; i < c->count; i++)
             m[i] = (m[i] - c->gap[i] * m[i]) + w;
-        dpmf_i_running_add(&sum, w * w);
-        per_step[t] = dpmf_i_running_value(&sum);
+        dpmf_i_base_running_add(&sum, w * w);
+        per_step[t] = dpmf_i_base_running_value(&sum);
     }
     return DPMF_OK;
 }
@@ -48,8 +48,8 @@ typedef struct covariances {
 } covariances;
 
 /* One step whose noise is multiplied by `scale`. */
-static void advance(const dpmf_i_blt *c, double scale, const dpmf_i_drive *drive, covariances *k,
-                    dpmf_i_moments *moments) {
+static void advance(const dpmf_i_strategy_blt_parameters *c, double scale, const dpmf_i_error_drive *drive,
+                    covariances *k, dpmf_i_error_moments *moments) {
     int d = c->count;
     double u[MAX], yy = 1, with_mom = 0, with_o = 0;
     for (int i = 0; i < d; i++) {
@@ -60,7 +60,7 @@ static void advance(const dpmf_i_blt *c, double scale, const dpmf_i_drive *drive
         with_mom -= c->scale[i] * k->mom[i];
         with_o -= c->scale[i] * k->mo[i];
     }
-    dpmf_i_moments_advance(drive, scale * scale * yy, scale * with_mom, scale * with_o, moments);
+    dpmf_i_error_moments_advance(drive, scale * scale * yy, scale * with_mom, scale * with_o, moments);
     for (int i = 0; i < d; i++) {
         double keep = 1 - c->gap[i];
         u[i] *= keep;
@@ -74,9 +74,9 @@ static void advance(const dpmf_i_blt *c, double scale, const dpmf_i_drive *drive
             k->mm[i * d + j] = (1 - c->gap[i]) * (1 - c->gap[j]) * k->mm[i * d + j] + (u[i] + u[j]) + yy;
 }
 
-dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_blt *c, int64_t steps, int64_t stamps,
-                             const double *scale, const dpmf_run *run, double *per_step) {
-    dpmf_i_moments moments = {0};
+dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c, int64_t steps,
+                             int64_t stamps, const double *scale, const dpmf_run *run, double *per_step) {
+    dpmf_i_error_moments moments = {0};
     covariances k;
     if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
@@ -84,7 +84,7 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_blt *c, int64_
         for (int64_t t = 0; t < steps; t++) {
             int64_t at = stamp * steps + t;
             TRY(dpmf_i_error_report(run, at, stamps * steps));
-            dpmf_i_drive drive = dpmf_i_drive_at(a, at);
+            dpmf_i_error_drive drive = dpmf_i_error_drive_at(a, at);
             advance(c, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
             per_step[at] = moments.oo;
         }
@@ -94,10 +94,11 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_blt *c, int64_
 
 /* Row norms of a Toeplitz B rise: the last one is the largest. */
 int dpmf_i_error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const dpmf_i_blt *c = dpmf_i_strategy_blt(s);
-    if (c == NULL || !dpmf_i_workload_is_prefix(a) || a->steps != s->steps || !dpmf_i_blt_is_positive(c)) return 0;
-    dpmf_i_blt inverse = dpmf_i_blt_invert(c);
-    *total = dpmf_i_blt_frobenius_square(&inverse, s->steps);
-    *largest = dpmf_i_blt_last_row_square(&inverse, s->steps);
+    const dpmf_i_strategy_blt_parameters *c = dpmf_i_strategy_blt(s);
+    if (c == NULL || !dpmf_i_workload_is_prefix(a) || a->steps != s->steps || !dpmf_i_strategy_blt_is_positive(c))
+        return 0;
+    dpmf_i_strategy_blt_parameters inverse = dpmf_i_strategy_blt_invert(c);
+    *total = dpmf_i_strategy_blt_frobenius_square(&inverse, s->steps);
+    *largest = dpmf_i_strategy_blt_last_row_square(&inverse, s->steps);
     return 1;
 }

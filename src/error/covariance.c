@@ -11,17 +11,17 @@ dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy 
                                     double *per_step) {
     int64_t n = s->steps;
     double *y = NULL, *ym = NULL, *yo = NULL;
-    dpmf_i_moments v = {0};
+    dpmf_i_error_moments v = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(n, "a covariance row", &y));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "covariances", &ym));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "covariances", &yo));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a covariance row", &y));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &ym));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &yo));
     for (int64_t t = 0; t < n; t++) {
         double left = (double)(n - t) / (double)n;
-        if ((t & 0xff) == 0) TRY_DONE(dpmf_i_progress(run, "error", 1 - left * left));
-        dpmf_i_drive d = dpmf_i_drive_at(a, t);
+        if ((t & 0xff) == 0) TRY_DONE(dpmf_i_base_progress(run, "error", 1 - left * left));
+        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         s->ops->covariance(s, t, y);
-        dpmf_i_moments_advance(&d, y[0], ym[t], yo[t], &v);
+        dpmf_i_error_moments_advance(&d, y[0], ym[t], yo[t], &v);
         per_step[t] = v.oo;
         for (int64_t u = t + 1; u < n; u++) {
             yo[u] = d.keep * yo[u] + d.p * ym[u] + d.g * y[u - t];
@@ -29,8 +29,8 @@ dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy 
         }
     }
 done:
-    dpmf_i_free(y);
-    dpmf_i_free(ym);
-    dpmf_i_free(yo);
+    dpmf_i_base_free(y);
+    dpmf_i_base_free(ym);
+    dpmf_i_base_free(yo);
     return status;
 }

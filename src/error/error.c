@@ -35,7 +35,7 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     int64_t n = s->steps, count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
     int is_toeplitz = dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-    if (!is_toeplitz) return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    if (!is_toeplitz) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
     memset(w, 0, (size_t)n * sizeof *w);
     if (inverse_count > 0) {
         memcpy(w, inverse, (size_t)inverse_count * sizeof *w);
@@ -43,16 +43,16 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     }
     w[0] = 1;
     TRY(dpmf_workload_apply(a, w, w));
-    dpmf_i_toeplitz_solve_banded(n, count, c, w, w);
+    dpmf_i_base_toeplitz_solve_banded(n, count, c, w, w);
     return DPMF_OK;
 }
 
 static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s, double *per_step) {
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     TRY(toeplitz_response(a, s, per_step));
     for (int64_t t = 0; t < s->steps; t++) {
-        dpmf_i_running_add(&sum, per_step[t] * per_step[t]);
-        per_step[t] = dpmf_i_running_value(&sum);
+        dpmf_i_base_running_add(&sum, per_step[t] * per_step[t]);
+        per_step[t] = dpmf_i_base_running_value(&sum);
     }
     return DPMF_OK;
 }
@@ -105,15 +105,15 @@ static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled
 static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const double *scale = NULL, *c = NULL;
     int64_t stamps = 1, count = 0;
-    dpmf_i_tree_kind kind;
+    dpmf_i_strategy_tree_kind kind;
     const dpmf_strategy *scaled = dpmf_i_strategy_scaled(s, &scale), *block = dpmf_i_strategy_block(scaled, &stamps);
     if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
-    const dpmf_i_blt *blt = dpmf_i_strategy_blt(block);
+    const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(block);
     if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
-    const dpmf_i_tvblt *tvblt = dpmf_i_strategy_tvblt(block);
+    const dpmf_i_strategy_tvblt_parameters *tvblt = dpmf_i_strategy_tvblt(block);
     if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
-    if (dpmf_i_strategy_can(s, DPMF_I_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
+    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
     if (columns_are_cheap(a, scaled, &count, &c))
         return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
@@ -128,7 +128,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
             squares[t] = 1;
         return DPMF_OK;
     }
-    const dpmf_i_blt *blt = dpmf_i_strategy_blt(s);
+    const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(s);
     if (a->toeplitz && blt != NULL) return dpmf_i_error_blt(a, blt, s->steps, 1, NULL, run, squares);
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
     if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !is_square(s)))
@@ -142,20 +142,20 @@ dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strateg
     double *squares = NULL;
     dpmf_status status = DPMF_OK;
     if (workload->steps != strategy->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
-                           (long long)workload->steps, (long long)strategy->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                                (long long)workload->steps, (long long)strategy->steps);
     TRY(dpmf_i_strategy_need_inverse(strategy));
-    TRY(dpmf_i_alloc_doubles(strategy->steps, "the errors", &squares));
+    TRY(dpmf_i_base_alloc_doubles(strategy->steps, "the errors", &squares));
     TRY_DONE(choose_route(workload, strategy, run, squares));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!isfinite(squares[t]) || squares[t] < 0) {
-            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
-                                 (long long)t);
+            status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
+                                      (long long)t);
             goto done;
         }
     for (int64_t t = 0; t < strategy->steps; t++)
         per_step[t] = sqrt(squares[t]);
 done:
-    dpmf_i_free(squares);
+    dpmf_i_base_free(squares);
     return status;
 }

@@ -15,22 +15,23 @@
  *
  * and |B[t,:]|^2 = Var o_t when the seeds are white with unit variance.
  */
-typedef struct dpmf_i_moments {
+typedef struct dpmf_i_error_moments {
     double mm, mo, oo; /* variances and covariance of m and o */
-} dpmf_i_moments;
+} dpmf_i_error_moments;
 
-typedef struct dpmf_i_drive {
+typedef struct dpmf_i_error_drive {
     double beta, keep, p, g;
-} dpmf_i_drive;
+} dpmf_i_error_drive;
 
-static inline dpmf_i_drive dpmf_i_drive_at(const dpmf_workload *a, int64_t t) {
-    dpmf_i_recursion r = dpmf_i_workload_recursion(a, t);
-    return (dpmf_i_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
+static inline dpmf_i_error_drive dpmf_i_error_drive_at(const dpmf_workload *a, int64_t t) {
+    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
+    return (dpmf_i_error_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
 }
 
 /* yy = Var y_t; ym and yo are its covariances with m and o before the step. */
-static inline void dpmf_i_moments_advance(const dpmf_i_drive *d, double yy, double ym, double yo, dpmf_i_moments *v) {
-    dpmf_i_moments u = *v;
+static inline void dpmf_i_error_moments_advance(const dpmf_i_error_drive *d, double yy, double ym, double yo,
+                                                dpmf_i_error_moments *v) {
+    dpmf_i_error_moments u = *v;
     v->mm = d->beta * d->beta * u.mm + 2 * d->beta * ym + yy;
     v->mo = d->beta * (d->keep * u.mo + d->p * u.mm + d->g * ym) + d->keep * yo + d->p * ym + d->g * yy;
     v->oo = d->keep * d->keep * u.oo + d->p * d->p * u.mm + d->g * d->g * yy + 2 * d->keep * d->p * u.mo +
@@ -61,7 +62,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, cons
  * error_tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
  * multiplies the noise of each step (column normalization).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_tree_kind kind, int64_t stamps,
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_strategy_tree_kind kind, int64_t stamps,
                                               const double *scale, const dpmf_run *run, double *per_step);
 
 /* error_columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */

@@ -17,21 +17,21 @@
 #include <string.h>
 
 dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n) {
-    return (t & 0xffff) == 0 ? dpmf_i_progress(run, "error", (double)t / (double)n) : DPMF_OK;
+    return (t & 0xffff) == 0 ? dpmf_i_base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
 }
 
 dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                   double *per_step) {
     int64_t n = s->steps, b = dpmf_i_strategy_inverse_bands(s);
     double *f = NULL, *zm = NULL, *zo = NULL; /* zm[j] = Cov(z_{t-j}, m_{t-1}) */
-    dpmf_i_moments v = {0};
+    dpmf_i_error_moments v = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(b, "a row of C^-1", &f));
-    TRY_DONE(dpmf_i_alloc_doubles(b + 1, "covariances", &zm));
-    TRY_DONE(dpmf_i_alloc_doubles(b + 1, "covariances", &zo));
+    TRY_DONE(dpmf_i_base_alloc_doubles(b, "a row of C^-1", &f));
+    TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zm));
+    TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zo));
     for (int64_t t = 0; t < n; t++) {
         TRY_DONE(dpmf_i_error_report(run, t, n));
-        dpmf_i_drive d = dpmf_i_drive_at(a, t);
+        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         double yy = 0, ym = 0, yo = 0;
         s->ops->inverse_row(s, t, f);
         for (int64_t j = 0; j < b; j++) {
@@ -39,7 +39,7 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
             ym += f[j] * zm[j];
             yo += f[j] * zo[j];
         }
-        dpmf_i_moments_advance(&d, yy, ym, yo, &v);
+        dpmf_i_error_moments_advance(&d, yy, ym, yo, &v);
         per_step[t] = v.oo;
         for (int64_t j = b - 1; j >= 0; j--) { /* the lag of every seed grows by one */
             zo[j + 1] = d.keep * zo[j] + d.p * zm[j] + d.g * f[j];
@@ -48,9 +48,9 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
         zm[0] = zo[0] = 0;
     }
 done:
-    dpmf_i_free(f);
-    dpmf_i_free(zm);
-    dpmf_i_free(zo);
+    dpmf_i_base_free(f);
+    dpmf_i_base_free(zm);
+    dpmf_i_base_free(zo);
     return status;
 }
 
@@ -66,25 +66,25 @@ typedef struct outputs {
 } outputs;
 
 static void outputs_free(outputs *o) {
-    dpmf_i_free(o->yy);
-    dpmf_i_free(o->ym);
-    dpmf_i_free(o->yo);
-    dpmf_i_free(o->lead);
-    dpmf_i_free(o->now);
-    dpmf_i_free(o->row);
+    dpmf_i_base_free(o->yy);
+    dpmf_i_base_free(o->ym);
+    dpmf_i_base_free(o->yo);
+    dpmf_i_base_free(o->lead);
+    dpmf_i_base_free(o->now);
+    dpmf_i_base_free(o->row);
 }
 
 static dpmf_status outputs_create(int64_t bands, outputs *o) {
     o->slots = bands - 1;
-    TRY(dpmf_i_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
-    TRY(dpmf_i_alloc_doubles(o->slots, "covariances", &o->ym));
-    TRY(dpmf_i_alloc_doubles(o->slots, "covariances", &o->yo));
-    TRY(dpmf_i_alloc_doubles(o->slots, "a row", &o->lead));
-    TRY(dpmf_i_alloc_doubles(o->slots, "covariances", &o->now));
-    return dpmf_i_alloc_doubles(bands, "a row", &o->row);
+    TRY(dpmf_i_base_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
+    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->ym));
+    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->yo));
+    TRY(dpmf_i_base_alloc_doubles(o->slots, "a row", &o->lead));
+    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->now));
+    return dpmf_i_base_alloc_doubles(bands, "a row", &o->row);
 }
 
-static void outputs_step(outputs *o, int64_t t, const dpmf_i_drive *d, dpmf_i_moments *v) {
+static void outputs_step(outputs *o, int64_t t, const dpmf_i_error_drive *d, dpmf_i_error_moments *v) {
     int64_t slots = o->slots;
     double seed = 1 / o->row[0], yy = seed * seed, ym = 0, yo = 0;
     for (int64_t i = 0; i < slots; i++)
@@ -102,7 +102,7 @@ static void outputs_step(outputs *o, int64_t t, const dpmf_i_drive *d, dpmf_i_mo
         yo += o->lead[i] * o->yo[i];
     }
     double new_ym = d->beta * ym + yy, new_yo = d->keep * yo + d->p * ym + d->g * yy;
-    dpmf_i_moments_advance(d, yy, ym, yo, v);
+    dpmf_i_error_moments_advance(d, yy, ym, yo, v);
     for (int64_t i = 0; i < slots; i++) {
         o->yo[i] = d->keep * o->yo[i] + d->p * o->ym[i] + d->g * o->now[i];
         o->ym[i] = d->beta * o->ym[i] + o->now[i];
@@ -120,12 +120,12 @@ dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s
                                   double *per_step) {
     int64_t n = s->steps;
     outputs o = {0};
-    dpmf_i_moments v = {0};
+    dpmf_i_error_moments v = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(outputs_create(dpmf_i_strategy_bands(s), &o));
     for (int64_t t = 0; t < n; t++) {
         TRY_DONE(dpmf_i_error_report(run, t, n));
-        dpmf_i_drive d = dpmf_i_drive_at(a, t);
+        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         s->ops->row(s, t, o.row);
         outputs_step(&o, t, &d, &v);
         per_step[t] = v.oo;

@@ -89,7 +89,7 @@ INLINE void multiply(int64_t rows, int64_t inner, int64_t columns, const double 
                                        int64_t c_stride) {                                                             \
         multiply(rows, inner, columns, a, a_stride, b, b_stride, c, c_stride);                                         \
     }                                                                                                                  \
-    static const dpmf_i_block_kernels KERNELS_##name = {reflect_##name, multiply_##name};
+    static const dpmf_i_kernels_block_set KERNELS_##name = {reflect_##name, multiply_##name};
 
 KERNELS(ref, )
 #if defined(__x86_64__)
@@ -97,8 +97,8 @@ KERNELS(avx2, __attribute__((target("avx2"))))
 KERNELS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq"))))
 #endif
 
-const dpmf_i_block_kernels *dpmf_i_block_kernels_find(const char *name) {
-    if (dpmf_i_kernels_find(name) == NULL) return NULL;
+const dpmf_i_kernels_block_set *dpmf_i_kernels_block_find(const char *name) {
+    if (dpmf_i_kernels_ladder_find(name) == NULL) return NULL;
 #if defined(__x86_64__)
     if (strcmp(name, "avx512") == 0) return &KERNELS_avx512;
     if (strcmp(name, "avx2") == 0) return &KERNELS_avx2;
@@ -106,6 +106,6 @@ const dpmf_i_block_kernels *dpmf_i_block_kernels_find(const char *name) {
     return &KERNELS_ref;
 }
 
-const dpmf_i_block_kernels *dpmf_i_block_kernels_get(void) {
-    return dpmf_i_block_kernels_find(dpmf_i_kernels_get()->name);
+const dpmf_i_kernels_block_set *dpmf_i_kernels_block_get(void) {
+    return dpmf_i_kernels_block_find(dpmf_i_kernels_ladder_get()->name);
 }

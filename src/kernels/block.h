@@ -5,25 +5,25 @@
 
 #include <stdint.h>
 
-enum { DPMF_I_BLOCK_LANES = 8 }; /* `columns` is always a multiple of it */
+enum { DPMF_I_KERNELS_BLOCK_LANES = 8 }; /* `columns` is always a multiple of it */
 
-typedef struct dpmf_i_block_kernels {
+typedef struct dpmf_i_kernels_block_set {
     /* (pivot; m) -= tau (lead; x) (lead; x)' (pivot; m): one Householder reflection of a row and the rows of m */
     void (*reflect)(int64_t rows, int64_t columns, double lead, const double *x, double tau, double *pivot, double *m,
                     int64_t stride);
     /* c = a b, a rows x inner, b inner x columns */
     void (*multiply)(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_stride, const double *b,
                      int64_t b_stride, double *c, int64_t c_stride);
-} dpmf_i_block_kernels;
+} dpmf_i_kernels_block_set;
 
-/* The set that goes with dpmf_i_kernels_get(). */
-const dpmf_i_block_kernels *dpmf_i_block_kernels_get(void);
+/* The set that goes with dpmf_i_kernels_ladder_get(). */
+const dpmf_i_kernels_block_set *dpmf_i_kernels_block_get(void);
 
 /* A set by its name there ("ref", "avx2", "avx512"), or NULL if this machine or build does not have it. */
-const dpmf_i_block_kernels *dpmf_i_block_kernels_find(const char *name);
+const dpmf_i_kernels_block_set *dpmf_i_kernels_block_find(const char *name);
 
-static inline int64_t dpmf_i_block_pad(int64_t columns) {
-    return (columns + DPMF_I_BLOCK_LANES - 1) / DPMF_I_BLOCK_LANES * DPMF_I_BLOCK_LANES;
+static inline int64_t dpmf_i_kernels_block_pad(int64_t columns) {
+    return (columns + DPMF_I_KERNELS_BLOCK_LANES - 1) / DPMF_I_KERNELS_BLOCK_LANES * DPMF_I_KERNELS_BLOCK_LANES;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ladders, portable. */
 #include "kernels/ladder.h"
-extern const dpmf_i_kernels dpmf_i_kernels_ref;
-#define KERNEL_SET dpmf_i_kernels_ref
+extern const dpmf_i_kernels_ladder_set dpmf_i_kernels_ladder_ref;
+#define KERNEL_SET dpmf_i_kernels_ladder_ref
 #define KERNEL_NAME "ref"
 #include "kernels/ladder_body.inc"

@@ -5,20 +5,20 @@
 
 #include <string.h>
 
-extern const dpmf_i_multiply_kernels dpmf_i_multiply_kernels_ref;
+extern const dpmf_i_kernels_multiply_set dpmf_i_kernels_multiply_ref;
 #if defined(__x86_64__)
-extern const dpmf_i_multiply_kernels dpmf_i_multiply_kernels_avx2, dpmf_i_multiply_kernels_avx512;
+extern const dpmf_i_kernels_multiply_set dpmf_i_kernels_multiply_avx2, dpmf_i_kernels_multiply_avx512;
 #endif
 
-const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_find(const char *name) {
-    if (dpmf_i_kernels_find(name) == NULL) return NULL;
+const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_find(const char *name) {
+    if (dpmf_i_kernels_ladder_find(name) == NULL) return NULL;
 #if defined(__x86_64__)
-    if (strcmp(name, "avx512") == 0) return &dpmf_i_multiply_kernels_avx512;
-    if (strcmp(name, "avx2") == 0) return &dpmf_i_multiply_kernels_avx2;
+    if (strcmp(name, "avx512") == 0) return &dpmf_i_kernels_multiply_avx512;
+    if (strcmp(name, "avx2") == 0) return &dpmf_i_kernels_multiply_avx2;
 #endif
-    return &dpmf_i_multiply_kernels_ref;
+    return &dpmf_i_kernels_multiply_ref;
 }
 
-const dpmf_i_multiply_kernels *dpmf_i_multiply_kernels_get(void) {
-    return dpmf_i_multiply_kernels_find(dpmf_i_kernels_get()->name);
+const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_get(void) {
+    return dpmf_i_kernels_multiply_find(dpmf_i_kernels_ladder_get()->name);
 }

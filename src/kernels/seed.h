@@ -14,63 +14,63 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum dpmf_i_seed_domain {
-    DPMF_I_SEED_FLOATS = 0,
-    DPMF_I_SEED_DOUBLES,
-    DPMF_I_SEED_FLOATS_MORE, /* a block for each radius word of floats, used where the word is small */
-    DPMF_I_SEED_DOUBLES_MORE /* the same for doubles */
-} dpmf_i_seed_domain;
+typedef enum dpmf_i_kernels_seed_domain {
+    DPMF_I_KERNELS_SEED_FLOATS = 0,
+    DPMF_I_KERNELS_SEED_DOUBLES,
+    DPMF_I_KERNELS_SEED_FLOATS_MORE, /* a block for each radius word of floats, used where the word is small */
+    DPMF_I_KERNELS_SEED_DOUBLES_MORE /* the same for doubles */
+} dpmf_i_kernels_seed_domain;
 
 enum {
-    DPMF_I_SEED_ROW_BITS = 60,
-    DPMF_I_SEED_GROUP = 64,         /* numbers that the kernels make at a time */
-    DPMF_I_SEED_FLOAT_BLOCKS = 16,  /* blocks of a group of floats */
-    DPMF_I_SEED_DOUBLE_BLOCKS = 32, /* and of doubles */
-    DPMF_I_SEED_FLOAT_SMALL = 20,   /* a radius word of fewer bits is extended */
-    DPMF_I_SEED_DOUBLE_SMALL = 49
+    DPMF_I_KERNELS_SEED_ROW_BITS = 60,
+    DPMF_I_KERNELS_SEED_GROUP = 64,         /* numbers that the kernels make at a time */
+    DPMF_I_KERNELS_SEED_FLOAT_BLOCKS = 16,  /* blocks of a group of floats */
+    DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS = 32, /* and of doubles */
+    DPMF_I_KERNELS_SEED_FLOAT_SMALL = 20,   /* a radius word of fewer bits is extended */
+    DPMF_I_KERNELS_SEED_DOUBLE_SMALL = 49
 };
 
 /* Bits 64-127 of the counter. */
-static inline uint64_t dpmf_i_seed_high(dpmf_i_seed_domain domain, uint64_t row) {
-    return (uint64_t)domain << DPMF_I_SEED_ROW_BITS | row;
+static inline uint64_t dpmf_i_kernels_seed_high(dpmf_i_kernels_seed_domain domain, uint64_t row) {
+    return (uint64_t)domain << DPMF_I_KERNELS_SEED_ROW_BITS | row;
 }
 
 /* What the kernels make of a key. The expanded key is theirs to read; `contexts` is used by the portable set alone. */
-typedef struct dpmf_i_seed_key {
+typedef struct dpmf_i_kernels_seed_key {
     _Alignas(64) uint8_t round[15][16];
-    struct dpmf_i_seed_contexts *contexts;
-} dpmf_i_seed_key;
+    struct dpmf_i_kernels_seed_contexts *contexts;
+} dpmf_i_kernels_seed_key;
 
 /* Bytes in the place of AES blocks, for tests: all blocks of one group, and a block more for each of their words. */
-typedef struct dpmf_i_seed_words {
+typedef struct dpmf_i_kernels_seed_words {
     const uint8_t *words; /* 256 bytes for floats, 512 for doubles */
     const uint8_t *more;  /* 1024 bytes: 64 blocks */
-} dpmf_i_seed_words;
+} dpmf_i_kernels_seed_words;
 
 /* Functions that return int return 1, or 0 if libcrypto refused to encrypt (the portable set alone can). */
-typedef struct dpmf_i_seed_kernels {
+typedef struct dpmf_i_kernels_seed_set {
     const char *name; /* "ref", "avx2", "avx512" */
-    dpmf_status (*open)(const uint8_t key[32], dpmf_i_seed_key *out);
-    void (*close)(dpmf_i_seed_key *key); /* gives back what open made; the caller wipes *key */
+    dpmf_status (*open)(const uint8_t key[32], dpmf_i_kernels_seed_key *out);
+    void (*close)(dpmf_i_kernels_seed_key *key); /* gives back what open made; the caller wipes *key */
     /* out = the encrypted counters (high, index), (high, index + 1), ...: 16 bytes a block */
-    int (*keystream)(const dpmf_i_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out);
+    int (*keystream)(const dpmf_i_kernels_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out);
     /* groups of 64 numbers, from the group of that index on */
-    int (*floats)(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out);
-    int (*doubles)(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out);
+    int (*floats)(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out);
+    int (*doubles)(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out);
     /* one group from given words */
-    void (*floats_of)(const dpmf_i_seed_words *words, float out[DPMF_I_SEED_GROUP]);
-    void (*doubles_of)(const dpmf_i_seed_words *words, double out[DPMF_I_SEED_GROUP]);
-} dpmf_i_seed_kernels;
+    void (*floats_of)(const dpmf_i_kernels_seed_words *words, float out[DPMF_I_KERNELS_SEED_GROUP]);
+    void (*doubles_of)(const dpmf_i_kernels_seed_words *words, double out[DPMF_I_KERNELS_SEED_GROUP]);
+} dpmf_i_kernels_seed_set;
 
 /* The pair of normal numbers of a small radius word (below 2^20; 2^49 for doubles): scalar, the same for all sets. */
-void dpmf_i_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y);
-void dpmf_i_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y);
+void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y);
+void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y);
 
 /*
- * The set that goes with dpmf_i_kernels_get()'s; one by name, or NULL if this machine does not have it. A machine with
+ * The set that goes with dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. A machine with
  * AVX-512 but without VAES gets "avx2"; one without AES instructions "ref".
  */
-const dpmf_i_seed_kernels *dpmf_i_seed_kernels_get(void);
-const dpmf_i_seed_kernels *dpmf_i_seed_kernels_find(const char *name);
+const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_get(void);
+const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_find(const char *name);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct pending {
     batch done;
 } pending;
 
-ALWAYS round_keys load_keys(const dpmf_i_seed_key *key) {
+ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     return (round_keys){(const void *)key->round};
 }
 
@@ -116,13 +116,13 @@ ALWAYS vf times_2_ln_2(vu n) {
 }
 
 ALWAYS int any_small_u(vu a, vu b) {
-    const vu least = (vu)_mm256_min_epu32((__m256i)a, (__m256i)b) >> DPMF_I_SEED_FLOAT_SMALL;
+    const vu least = (vu)_mm256_min_epu32((__m256i)a, (__m256i)b) >> DPMF_I_KERNELS_SEED_FLOAT_SMALL;
     return _mm256_movemask_epi8(_mm256_cmpeq_epi32((__m256i)least, _mm256_setzero_si256())) != 0;
 }
 ALWAYS int any_small_l(vl a, vl b) {
     const __m256i none = _mm256_setzero_si256();
-    const __m256i x = _mm256_cmpeq_epi64((__m256i)(a >> DPMF_I_SEED_DOUBLE_SMALL), none);
-    const __m256i y = _mm256_cmpeq_epi64((__m256i)(b >> DPMF_I_SEED_DOUBLE_SMALL), none);
+    const __m256i x = _mm256_cmpeq_epi64((__m256i)(a >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL), none);
+    const __m256i y = _mm256_cmpeq_epi64((__m256i)(b >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL), none);
     return _mm256_movemask_epi8(_mm256_or_si256(x, y)) != 0;
 }
 
@@ -138,7 +138,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
     *y = (vd)_mm256_blendv_pd((__m256d)sine, (__m256d)cosine, swap);
 }
 
-#define KERNEL_SET dpmf_i_seed_kernels_avx2
+#define KERNEL_SET dpmf_i_kernels_seed_avx2
 #define KERNEL_NAME "avx2"
 #include "kernels/seed_body.inc"
 #include "kernels/seed_vector.inc"

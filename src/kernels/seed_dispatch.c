@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-extern const dpmf_i_seed_kernels dpmf_i_seed_kernels_ref;
+extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref;
 #if defined(__x86_64__)
 #include <cpuid.h>
-extern const dpmf_i_seed_kernels dpmf_i_seed_kernels_avx2, dpmf_i_seed_kernels_avx512;
+extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_avx2, dpmf_i_kernels_seed_avx512;
 
 /* Not all compilers' __builtin_cpu_supports knows these. What the system saves has been looked at with AVX. */
 static int has_aes(void) {
@@ -23,22 +23,22 @@ static int has_vaes(void) {
 }
 #endif
 
-const dpmf_i_seed_kernels *dpmf_i_seed_kernels_find(const char *name) {
-    if (dpmf_i_kernels_find(name) == NULL) return NULL;
+const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_find(const char *name) {
+    if (dpmf_i_kernels_ladder_find(name) == NULL) return NULL;
 #if defined(__x86_64__)
-    if (strcmp(name, "avx512") == 0) return has_aes() && has_vaes() ? &dpmf_i_seed_kernels_avx512 : NULL;
-    if (strcmp(name, "avx2") == 0) return has_aes() ? &dpmf_i_seed_kernels_avx2 : NULL;
+    if (strcmp(name, "avx512") == 0) return has_aes() && has_vaes() ? &dpmf_i_kernels_seed_avx512 : NULL;
+    if (strcmp(name, "avx2") == 0) return has_aes() ? &dpmf_i_kernels_seed_avx2 : NULL;
 #endif
-    return &dpmf_i_seed_kernels_ref;
+    return &dpmf_i_kernels_seed_ref;
 }
 
-const dpmf_i_seed_kernels *dpmf_i_seed_kernels_get(void) {
+const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_get(void) {
     static const char *const order[] = {"avx512", "avx2", "ref"};
-    const dpmf_i_seed_kernels *found = NULL;
+    const dpmf_i_kernels_seed_set *found = NULL;
     int i = 0;
-    while (strcmp(order[i], dpmf_i_kernels_get()->name) != 0)
+    while (strcmp(order[i], dpmf_i_kernels_ladder_get()->name) != 0)
         i++;
     for (; found == NULL; i++)
-        found = dpmf_i_seed_kernels_find(order[i]);
+        found = dpmf_i_kernels_seed_find(order[i]);
     return found;
 }

@@ -92,7 +92,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
  * u = (80 bits + 1/2) / 2^80: the word, and 24 bits each of two words more. With n from the exponent, 2^n u is in
  * [1/2, 1) as in make_floats.
  */
-void dpmf_i_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
+void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
     uint32_t e[2];
     pending none = {0};
     memcpy(e, more, sizeof e);
@@ -104,7 +104,7 @@ void dpmf_i_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[1
 }
 
 /* u = (128 bits + 1/2) / 2^128; n as in make_doubles. */
-void dpmf_i_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y) {
+void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y) {
     uint64_t e;
     pending none = {0};
     memcpy(&e, more, sizeof e);
@@ -119,26 +119,26 @@ void dpmf_i_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[
 
 enum { CONTEXTS = 8 };
 
-struct dpmf_i_seed_contexts {
+struct dpmf_i_kernels_seed_contexts {
     EVP_CIPHER_CTX *context[CONTEXTS];
     pthread_mutex_t lock[CONTEXTS];
 };
 
-static void close_key(dpmf_i_seed_key *key) {
-    struct dpmf_i_seed_contexts *all = key->contexts;
+static void close_key(dpmf_i_kernels_seed_key *key) {
+    struct dpmf_i_kernels_seed_contexts *all = key->contexts;
     if (all == NULL) return;
     for (int i = 0; i < CONTEXTS; i++) {
         EVP_CIPHER_CTX_free(all->context[i]); /* wipes its key */
         pthread_mutex_destroy(&all->lock[i]);
     }
-    dpmf_i_free(all);
+    dpmf_i_base_free(all);
     key->contexts = NULL;
 }
 
-static dpmf_status open_key(const uint8_t key[32], dpmf_i_seed_key *out) {
-    struct dpmf_i_seed_contexts *all = NULL;
+static dpmf_status open_key(const uint8_t key[32], dpmf_i_kernels_seed_key *out) {
+    struct dpmf_i_kernels_seed_contexts *all = NULL;
     int good = 1;
-    TRY(dpmf_i_alloc(1, sizeof *all, "the contexts of libcrypto", (void **)&all));
+    TRY(dpmf_i_base_alloc(1, sizeof *all, "the contexts of libcrypto", (void **)&all));
     memset(out, 0, sizeof *out);
     for (int i = 0; i < CONTEXTS; i++)
         pthread_mutex_init(&all->lock[i], NULL);
@@ -151,10 +151,10 @@ static dpmf_status open_key(const uint8_t key[32], dpmf_i_seed_key *out) {
     out->contexts = all;
     if (good) return DPMF_OK;
     close_key(out);
-    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "libcrypto has no AES-256 in ECB mode");
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "libcrypto has no AES-256 in ECB mode");
 }
 
-static int take_context(struct dpmf_i_seed_contexts *all) {
+static int take_context(struct dpmf_i_kernels_seed_contexts *all) {
     for (int i = 0; i < CONTEXTS; i++)
         if (pthread_mutex_trylock(&all->lock[i]) == 0) return i;
     pthread_mutex_lock(&all->lock[0]);
@@ -174,7 +174,7 @@ static int encrypt(EVP_CIPHER_CTX *context, uint64_t high, uint64_t index, size_
            (size_t)length == 16 * blocks;
 }
 
-static int keystream(const dpmf_i_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
+static int keystream(const dpmf_i_kernels_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
     const int mine = take_context(key->contexts);
     int good = 1;
     while (blocks > 0 && good) {
@@ -191,16 +191,16 @@ static int keystream(const dpmf_i_seed_key *key, uint64_t high, uint64_t index, 
 /* ---- numbers ---- */
 
 typedef struct source {
-    const dpmf_i_seed_key *key;
+    const dpmf_i_kernels_seed_key *key;
     uint64_t row;
-    const dpmf_i_seed_words *words;
+    const dpmf_i_kernels_seed_words *words;
     int *good;
 } source;
 
-static void more_bits(const source *from, dpmf_i_seed_domain domain, uint64_t index, uint8_t out[16]) {
+static void more_bits(const source *from, dpmf_i_kernels_seed_domain domain, uint64_t index, uint8_t out[16]) {
     if (from->words != NULL)
         memcpy(out, from->words->more + 16 * index, 16);
-    else if (!keystream(from->key, dpmf_i_seed_high(domain, from->row), index, 1, out))
+    else if (!keystream(from->key, dpmf_i_kernels_seed_high(domain, from->row), index, 1, out))
         *from->good = 0;
 }
 
@@ -211,7 +211,7 @@ static void floats_of_unit(const source *from, uint64_t index, const uint8_t *by
     pending none = {0};
     memcpy(words, bytes, sizeof words);
     for (size_t i = 0; i < 2 * UNIT; i++)
-        if (words[i] >> DPMF_I_SEED_FLOAT_SMALL != 0)
+        if (words[i] >> DPMF_I_KERNELS_SEED_FLOAT_SMALL != 0)
             make_floats(words[i], words[i + 2 * UNIT], &none, 0, &out[i], &out[i + 2 * UNIT]);
     small_floats(from, index, bytes, out);
 }
@@ -221,14 +221,15 @@ static void doubles_of_unit(const source *from, uint64_t index, const uint8_t *b
     pending none = {0};
     memcpy(words, bytes, sizeof words);
     for (size_t i = 0; i < UNIT; i++)
-        if (words[i] >> DPMF_I_SEED_DOUBLE_SMALL != 0)
+        if (words[i] >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL != 0)
             make_doubles(words[i], words[i + UNIT], &none, 0, &out[i], &out[i + UNIT]);
     small_doubles(from, index, bytes, out);
 }
 
-static int floats(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
-    const uint64_t high = dpmf_i_seed_high(DPMF_I_SEED_FLOATS, row), first = group * DPMF_I_SEED_FLOAT_BLOCKS;
-    const size_t blocks = groups * DPMF_I_SEED_FLOAT_BLOCKS;
+static int floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
+    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_FLOATS, row),
+                   first = group * DPMF_I_KERNELS_SEED_FLOAT_BLOCKS;
+    const size_t blocks = groups * DPMF_I_KERNELS_SEED_FLOAT_BLOCKS;
     uint8_t bytes[16 * AT_ONCE];
     int good = 1;
     const source from = {key, row, NULL, &good};
@@ -242,9 +243,10 @@ static int floats(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size
     return good;
 }
 
-static int doubles(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
-    const uint64_t high = dpmf_i_seed_high(DPMF_I_SEED_DOUBLES, row), first = group * DPMF_I_SEED_DOUBLE_BLOCKS;
-    const size_t blocks = groups * DPMF_I_SEED_DOUBLE_BLOCKS;
+static int doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
+    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_DOUBLES, row),
+                   first = group * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
+    const size_t blocks = groups * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
     uint8_t bytes[16 * AT_ONCE];
     int good = 1;
     const source from = {key, row, NULL, &good};
@@ -258,18 +260,18 @@ static int doubles(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, siz
     return good;
 }
 
-static void floats_of(const dpmf_i_seed_words *words, float *out) {
+static void floats_of(const dpmf_i_kernels_seed_words *words, float *out) {
     const source from = {NULL, 0, words, NULL};
-    for (size_t block = 0; block < DPMF_I_SEED_FLOAT_BLOCKS; block += UNIT)
+    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_FLOAT_BLOCKS; block += UNIT)
         floats_of_unit(&from, block, words->words + 16 * block, out + 4 * block);
 }
 
-static void doubles_of(const dpmf_i_seed_words *words, double *out) {
+static void doubles_of(const dpmf_i_kernels_seed_words *words, double *out) {
     const source from = {NULL, 0, words, NULL};
-    for (size_t block = 0; block < DPMF_I_SEED_DOUBLE_BLOCKS; block += UNIT)
+    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
         doubles_of_unit(&from, block, words->words + 16 * block, out + 2 * block);
 }
 
-extern const dpmf_i_seed_kernels dpmf_i_seed_kernels_ref;
-const dpmf_i_seed_kernels dpmf_i_seed_kernels_ref = {"ref",  open_key, close_key, keystream,
-                                                     floats, doubles,  floats_of, doubles_of};
+extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref;
+const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref = {"ref",  open_key, close_key, keystream,
+                                                         floats, doubles,  floats_of, doubles_of};

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { DPMF_I_TOEPLITZ_LANES = 8 };
+enum { DPMF_I_KERNELS_TOEPLITZ_LANES = 8 };
 
 /*
  * C x = y for eight rows at once: with L the first 8 x 8 block of C,
@@ -18,32 +18,32 @@ enum { DPMF_I_TOEPLITZ_LANES = 8 };
  *
  * so that no row waits for the one before it.
  */
-typedef struct dpmf_i_toeplitz_table {
+typedef struct dpmf_i_kernels_toeplitz_table {
     int64_t bands;
     double *rows; /* 8 x (8 + bands) numbers, 64-byte aligned: head_0..7, unused, past_1..bands-1 */
-} dpmf_i_toeplitz_table;
+} dpmf_i_kernels_toeplitz_table;
 
-static inline int64_t dpmf_i_toeplitz_table_size(int64_t bands) {
-    return (bands + DPMF_I_TOEPLITZ_LANES) * DPMF_I_TOEPLITZ_LANES;
+static inline int64_t dpmf_i_kernels_toeplitz_table_size(int64_t bands) {
+    return (bands + DPMF_I_KERNELS_TOEPLITZ_LANES) * DPMF_I_KERNELS_TOEPLITZ_LANES;
 }
 
-typedef struct dpmf_i_toeplitz_kernels {
+typedef struct dpmf_i_kernels_toeplitz_set {
     const char *name; /* as in kernels/ladder.h */
     /* The table of c (table->bands coefficients, c_0 != 0). */
-    void (*fill)(const double *c, dpmf_i_toeplitz_table *table);
+    void (*fill)(const double *c, dpmf_i_kernels_toeplitz_table *table);
     /* Rows first..last-1 of C x = y, x known before; first is a multiple of 8; y_i = 0 from y_count on. x != y. */
-    void (*solve)(const dpmf_i_toeplitz_table *table, int64_t first, int64_t last, int64_t y_count, const double *y,
-                  double *x);
+    void (*solve)(const dpmf_i_kernels_toeplitz_table *table, int64_t first, int64_t last, int64_t y_count,
+                  const double *y, double *x);
     /* out_j = sum_{i=j..n-1} v_i w_{i-j} for j < lags, lags <= n; v is given from its end: reversed_i = v_{n-1-i}. */
     void (*correlate)(int64_t n, int64_t lags, const double *reversed, const double *w, double *out);
     /* sum_{i<n} (weight - less i) x_i^2 */
     double (*squares)(int64_t n, const double *x, double weight, double less);
     /* y_{n-1-i} = (weight - less i) x_i; x != y */
     void (*reverse)(int64_t n, const double *x, double weight, double less, double *y);
-} dpmf_i_toeplitz_kernels;
+} dpmf_i_kernels_toeplitz_set;
 
-/* The set of the same name as dpmf_i_kernels_get()'s; one by name, or NULL if this machine does not have it. */
-const dpmf_i_toeplitz_kernels *dpmf_i_toeplitz_kernels_get(void);
-const dpmf_i_toeplitz_kernels *dpmf_i_toeplitz_kernels_find(const char *name);
+/* The set of the same name as dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+const dpmf_i_kernels_toeplitz_set *dpmf_i_kernels_toeplitz_get(void);
+const dpmf_i_kernels_toeplitz_set *dpmf_i_kernels_toeplitz_find(const char *name);
 
 #endif

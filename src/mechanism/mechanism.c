@@ -9,8 +9,8 @@
 #include "account/account.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "workload/participation.h"
 #include "strategy/strategy.h"
+#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -20,131 +20,135 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
     return (dpmf_mechanism_options){.evaluate = dpmf_evaluate_options_defaults(), .made_by = ""};
 }
 
-static void describe_known(dpmf_i_writer *w, const char *key, double value) {
+static void describe_known(dpmf_i_base_writer *w, const char *key, double value) {
     if (value != 0)
-        dpmf_i_json_double(w, key, value);
+        dpmf_i_base_json_double(w, key, value);
     else
-        dpmf_i_json_null(w, key);
+        dpmf_i_base_json_null(w, key);
 }
 
-static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_writer *w) {
+static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_base_writer *w) {
     const dpmf_sensitivity *s = &m->evaluation.sensitivity;
-    dpmf_i_json_open(w, "sensitivity", '{');
-    dpmf_i_json_double(w, "value", s->value);
-    dpmf_i_json_text(w, "kind", dpmf_kind_name(s->kind));
-    dpmf_i_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
-    dpmf_i_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
-    dpmf_i_json_text(w, "method", s->method);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_open(w, "sensitivity", '{');
+    dpmf_i_base_json_double(w, "value", s->value);
+    dpmf_i_base_json_text(w, "kind", dpmf_kind_name(s->kind));
+    dpmf_i_base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    dpmf_i_base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
+    dpmf_i_base_json_text(w, "method", s->method);
+    dpmf_i_base_json_close(w, '}');
 }
 
-static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_writer *w) {
+static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_base_writer *w) {
     if (b->scope == NULL) {
-        dpmf_i_json_null(w, "lower_bound");
+        dpmf_i_base_json_null(w, "lower_bound");
         return;
     }
-    dpmf_i_json_open(w, "lower_bound", '{');
-    dpmf_i_json_double(w, "rms_loss", b->rms_loss);
-    dpmf_i_json_double(w, "max_loss", b->max_loss);
-    dpmf_i_json_text(w, "scope", b->scope);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_open(w, "lower_bound", '{');
+    dpmf_i_base_json_double(w, "rms_loss", b->rms_loss);
+    dpmf_i_base_json_double(w, "max_loss", b->max_loss);
+    dpmf_i_base_json_text(w, "scope", b->scope);
+    dpmf_i_base_json_close(w, '}');
 }
 
-dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_base_writer *w,
+                                             dpmf_i_base_tensors *tensors) {
     char sampling[64];
     TRY(dpmf_sampling_format(&m->sampling, sampling));
-    dpmf_i_json_integer(w, "steps", m->steps);
-    dpmf_i_json_open(w, "workload", '{');
+    dpmf_i_base_json_integer(w, "steps", m->steps);
+    dpmf_i_base_json_open(w, "workload", '{');
     dpmf_i_workload_write(m->workload, "workload", w, tensors);
-    dpmf_i_json_close(w, '}');
-    dpmf_i_json_text(w, "participation", m->participation->text);
-    dpmf_i_json_open(w, "strategy", '{');
+    dpmf_i_base_json_close(w, '}');
+    dpmf_i_base_json_text(w, "participation", m->participation->text);
+    dpmf_i_base_json_open(w, "strategy", '{');
     dpmf_i_strategy_write(m->strategy, w, tensors);
-    dpmf_i_json_close(w, '}');
-    dpmf_i_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
-    dpmf_i_json_text(w, "sampling", sampling);
+    dpmf_i_base_json_close(w, '}');
+    dpmf_i_base_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
+    dpmf_i_base_json_text(w, "sampling", sampling);
     describe_known(w, "sigma", m->sigma);
     describe_known(w, "epsilon", m->epsilon);
     describe_known(w, "delta", m->delta);
-    if (m->weights != NULL) dpmf_i_tensors_add(tensors, "weights", m->steps, 0, m->weights);
+    if (m->weights != NULL) dpmf_i_base_tensors_add(tensors, "weights", m->steps, 0, m->weights);
     return w->status;
 }
 
-dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
     const dpmf_evaluation *e = &m->evaluation;
-    dpmf_i_json_open(w, NULL, '{');
-    dpmf_i_json_text(w, "format", "dpmf mechanism");
-    dpmf_i_json_integer(w, "format_version", 2);
+    dpmf_i_base_json_open(w, NULL, '{');
+    dpmf_i_base_json_text(w, "format", "dpmf mechanism");
+    dpmf_i_base_json_integer(w, "format_version", 2);
     TRY(dpmf_i_mechanism_describe_inputs(m, w, tensors));
     describe_sensitivity(m, w);
-    dpmf_i_json_bool(w, "weighted", m->weights != NULL);
-    dpmf_i_json_double(w, "rms_loss", e->rms_loss);
-    dpmf_i_json_double(w, "max_loss", e->max_loss);
-    dpmf_i_json_double(w, "total_squared_loss", e->total_squared_loss);
+    dpmf_i_base_json_bool(w, "weighted", m->weights != NULL);
+    dpmf_i_base_json_double(w, "rms_loss", e->rms_loss);
+    dpmf_i_base_json_double(w, "max_loss", e->max_loss);
+    dpmf_i_base_json_double(w, "total_squared_loss", e->total_squared_loss);
     describe_lower_bound(&e->lower_bound, w);
     describe_known(w, "response", m->response);
-    dpmf_i_json_text(w, "made_by", m->made_by);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_text(w, "made_by", m->made_by);
+    dpmf_i_base_json_close(w, '}');
     return w->status;
 }
 
 static dpmf_status check_made_by(const char *text) {
     size_t length = strlen(text);
-    if (length > DPMF_I_MADE_BY_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by has %zu bytes, accepted up to %d", length, DPMF_I_MADE_BY_MAX);
-    if (!dpmf_i_utf8_valid((const uint8_t *)text, length))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
+    if (length > DPMF_I_MECHANISM_MADE_BY_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "made_by has %zu bytes, accepted up to %d", length,
+                                DPMF_I_MECHANISM_MADE_BY_MAX);
+    if (!dpmf_i_base_utf8_valid((const uint8_t *)text, length))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                               "made_by: byte %zu is a control character, accepted: printable text", i);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "made_by: byte %zu is a control character, accepted: printable text", i);
     return DPMF_OK;
 }
 
 static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
-                           m->sigma);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sigma = %g, accepted: positive and finite, or 0 for not calibrated", m->sigma);
     if (m->epsilon == 0 && m->delta == 0) return DPMF_OK;
     if (!(m->epsilon > 0 && isfinite(m->epsilon)) || !(m->delta > 0 && m->delta < 1))
-        return dpmf_i_fail(
+        return dpmf_i_base_fail(
             DPMF_ERROR_ARGUMENT,
             "epsilon = %g, delta = %g, accepted: epsilon positive and finite, delta above 0 and below 1, "
             "or both 0",
             m->epsilon, m->delta);
     if (m->sigma == 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: both or none", m->epsilon);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: both or none",
+                                m->epsilon);
     return DPMF_OK;
 }
 
 /* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
     dpmf_sampling_kind kind = m->sampling.kind;
-    TRY(dpmf_i_sampling_check(&m->sampling));
+    TRY(dpmf_i_account_sampling_check(&m->sampling));
     int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
     if (column != (kind != DPMF_SAMPLING_NONE))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "mechanism: the sensitivity is of the %s, and there is %s sampling",
-                           column ? "largest column" : "participation", column ? "no" : "");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "mechanism: the sensitivity is of the %s, and there is %s sampling",
+                                column ? "largest column" : "participation", column ? "no" : "");
     int64_t accepted = kind == DPMF_SAMPLING_POISSON ? 1 : m->sampling.count;
     if (kind == DPMF_SAMPLING_NONE || kind == DPMF_SAMPLING_BALLS_IN_BINS) return DPMF_OK;
     if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
-    return dpmf_i_fail(
+    return dpmf_i_base_fail(
         DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, and its sampling accepts at most %lld",
         dpmf_strategy_family(m->strategy), (long long)dpmf_strategy_bands(m->strategy), (long long)accepted);
 }
 
 dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
-    dpmf_i_writer text = {0};
-    dpmf_i_tensors tensors = {0};
+    dpmf_i_base_writer text = {0};
+    dpmf_i_base_tensors tensors = {0};
     TRY(check_guarantee(m));
     TRY(check_sampling(m));
     TRY(check_made_by(m->made_by));
     dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
     if (status == DPMF_OK)
-        status = dpmf_i_safetensors_digest(text.text, &tensors, m->digest);
+        status = dpmf_i_base_safetensors_digest(text.text, &tensors, m->digest);
     else if (status == DPMF_ERROR_UNSUPPORTED)
         status = DPMF_OK; /* a user's operator: usable, not savable */
-    dpmf_i_writer_free(&text);
+    dpmf_i_base_writer_free(&text);
     return status;
 }
 
@@ -156,13 +160,13 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     double size = 0;
     dpmf_status status = DPMF_OK;
     if (workload == NULL || strategy == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
-    TRY_DONE(dpmf_i_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
+    TRY_DONE(dpmf_i_base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     m->steps = strategy->steps;
     m->workload = dpmf_i_workload_retain(workload);
     m->strategy = dpmf_i_strategy_retain(strategy);
     if (participation != NULL)
-        m->participation = dpmf_i_participation_retain(participation);
+        m->participation = dpmf_i_workload_participation_retain(participation);
     else
         TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
     o.evaluate.of = o.sampling.kind == DPMF_SAMPLING_NONE ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
@@ -174,11 +178,11 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->epsilon = o.epsilon;
     m->delta = o.delta;
     if (o.evaluate.weights != NULL) {
-        TRY_DONE(dpmf_i_alloc_doubles(m->steps, "the weights", &m->weights));
+        TRY_DONE(dpmf_i_base_alloc_doubles(m->steps, "the weights", &m->weights));
         memcpy(m->weights, o.evaluate.weights, (size_t)m->steps * sizeof *m->weights);
     }
     TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size));
-    TRY_DONE(dpmf_i_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
+    TRY_DONE(dpmf_i_base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
     TRY_DONE(dpmf_i_mechanism_finish(m));
     *out = m;
     m = NULL;
@@ -192,9 +196,9 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
     dpmf_workload_free(m->workload);
     dpmf_participation_free(m->participation);
     dpmf_strategy_free(m->strategy);
-    dpmf_i_free(m->weights);
-    dpmf_i_free(m->made_by);
-    dpmf_i_free(m);
+    dpmf_i_base_free(m->weights);
+    dpmf_i_base_free(m->made_by);
+    dpmf_i_base_free(m);
 }
 
 const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *m) {

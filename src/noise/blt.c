@@ -24,7 +24,7 @@ enum { REPLAY = 64 };
 /* Seed and buffers of a tile are to stay in the first-level cache, 32 KB or more. */
 static const int64_t CACHE = 26000;
 
-static int64_t weight_count(const dpmf_i_plan *plan) {
+static int64_t weight_count(const dpmf_i_noise_plan *plan) {
     return 2 * plan->slots + 2; /* a BLT has one less */
 }
 
@@ -34,40 +34,41 @@ typedef struct shared {
 } shared;
 
 static int64_t head_bytes(void) {
-    return dpmf_i_round_up((int64_t)sizeof(shared), 64);
+    return dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
 }
 
-static char *weights_at(const dpmf_i_stream *s, int64_t row) {
+static char *weights_at(const dpmf_i_noise_stream *s, int64_t row) {
     return s->shared + head_bytes() + (size_t)(row * weight_count(&s->plan)) * s->plan.size;
 }
 
-static void fill_blt(dpmf_i_stream *s, const dpmf_i_blt *c, double factor, void *weight) {
+static void fill_blt(dpmf_i_noise_stream *s, const dpmf_i_strategy_blt_parameters *c, double factor, void *weight) {
     for (int j = 0; j < c->count; j++) {
-        dpmf_i_put(s, weight, j, c->scale[j]);
-        dpmf_i_put(s, weight, c->count + j, c->gap[j]);
+        dpmf_i_noise_put(s, weight, j, c->scale[j]);
+        dpmf_i_noise_put(s, weight, c->count + j, c->gap[j]);
     }
-    dpmf_i_put(s, weight, 2 * c->count, factor);
+    dpmf_i_noise_put(s, weight, 2 * c->count, factor);
 }
 
-static void fill_tvblt(dpmf_i_stream *s, const dpmf_i_tvblt *c, int64_t t, double factor, void *weight) {
-    int states = dpmf_i_tvblt_states(c);
-    dpmf_i_put(s, weight, 0, c->diagonal[t]);
+static void fill_tvblt(dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double factor,
+                       void *weight) {
+    int states = dpmf_i_strategy_tvblt_states(c);
+    dpmf_i_noise_put(s, weight, 0, c->diagonal[t]);
     for (int j = 0; j < states; j++) {
         double keep = c->keep[t * states + j];
-        dpmf_i_put(s, weight, 1 + j, c->order == 1 ? keep - 1 : keep);
-        dpmf_i_put(s, weight, 1 + states + j, c->gain[t * states + j]);
+        dpmf_i_noise_put(s, weight, 1 + j, c->order == 1 ? keep - 1 : keep);
+        dpmf_i_noise_put(s, weight, 1 + states + j, c->gain[t * states + j]);
     }
-    dpmf_i_put(s, weight, 1 + 2 * states, factor);
+    dpmf_i_noise_put(s, weight, 1 + 2 * states, factor);
 }
 
-static void prepare(dpmf_i_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_plan *plan = &s->plan;
+static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
-    head->seed = dpmf_i_stream_seed_row(s, t); /* one a step, also from one block to the next */
+    head->seed = dpmf_i_noise_stream_seed_row(s, t); /* one a step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++) {
-        double factor = dpmf_i_stream_factor(plan, t + r);
-        const dpmf_i_blt *blt = dpmf_i_strategy_blt(plan->leaf);
+        double factor = dpmf_i_noise_stream_factor(plan, t + r);
+        const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(plan->leaf);
         if (blt != NULL)
             fill_blt(s, blt, factor, weights_at(s, r));
         else
@@ -75,19 +76,19 @@ static void prepare(dpmf_i_stream *s, int64_t t, int64_t rows) {
     }
 }
 
-static void make(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t rows) {
-    const dpmf_i_plan *plan = &s->plan;
+static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
-    const dpmf_i_tvblt *tv = dpmf_i_strategy_tvblt(plan->leaf);
-    dpmf_i_recursion_job job = {.count = tile->count,
-                                .stride = tile->count,
-                                .states = tv != NULL ? tv->nodes : (int)plan->slots,
-                                .state = tile->slots,
-                                .row = scratch};
+    const dpmf_i_strategy_tvblt_parameters *tv = dpmf_i_strategy_tvblt(plan->leaf);
+    dpmf_i_kernels_recursion_job job = {.count = tile->count,
+                                        .stride = tile->count,
+                                        .states = tv != NULL ? tv->nodes : (int)plan->slots,
+                                        .state = tile->slots,
+                                        .row = scratch};
     for (int64_t r = 0; r < rows; r++) {
         if ((head->step + r) % plan->length == 0)
             memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
-        dpmf_i_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
+        dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
         job.weight = weights_at(s, r);
         if (tv == NULL)
             s->kernels->blt(&job);
@@ -98,14 +99,14 @@ static void make(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch,
     }
 }
 
-static const void *row(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch, int64_t t) {
+static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static const dpmf_i_family STATES = {.has_state = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route STATES = {.has_state = 1, .prepare = prepare, .make = make, .row = row};
 
-void dpmf_i_plan_states(dpmf_i_plan *plan) {
+void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
     plan->family = &STATES;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;

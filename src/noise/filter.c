@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { ROWS = DPMF_I_COMBINE_ROWS };
+enum { ROWS = DPMF_I_KERNELS_COMBINE_ROWS };
 enum { CHUNK = 16 };            /* seeds in the cache at a time */
 enum { AHEAD_BANDED = 64 };     /* at b - 1 rows ahead every seed is made twice; beyond 64 the gain is small */
 enum { AHEAD_WHOLE = 16 };      /* where a row takes every seed, each row ahead is memory that no buffer count names */
@@ -43,13 +43,13 @@ typedef struct shared {
 } shared;
 
 static int64_t part(int64_t count, size_t size) {
-    return dpmf_i_round_up(count * (int64_t)size, 64);
+    return dpmf_i_noise_round_up(count * (int64_t)size, 64);
 }
 
-static int is_whole(const dpmf_i_plan *plan);
+static int is_whole(const dpmf_i_noise_plan *plan);
 
-static shared *parts(const dpmf_i_stream *s) {
-    const dpmf_i_plan *plan = &s->plan;
+static shared *parts(const dpmf_i_noise_stream *s) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     char *at = s->shared + part(1, sizeof(shared));
     head->row = (double *)at;
@@ -62,34 +62,34 @@ static shared *parts(const dpmf_i_stream *s) {
     return head;
 }
 
-static int64_t shared_bytes(const dpmf_i_plan *plan) {
+static int64_t shared_bytes(const dpmf_i_noise_plan *plan) {
     int64_t terms = plan->ahead * (plan->lags + ROWS);
     return part(1, sizeof(shared)) + part(plan->lags, sizeof(double)) + part(plan->ahead, sizeof(group)) +
            part(terms, plan->size) + (is_whole(plan) ? part(plan->length * plan->leaf_rows, sizeof(double)) : 0);
 }
 
 /* Is W[t, .] of the leaf lower triangular? A strategy with more seeds than steps may use all of them. */
-static int64_t last_seed(const dpmf_i_plan *plan, int64_t local) {
+static int64_t last_seed(const dpmf_i_noise_plan *plan, int64_t local) {
     return plan->leaf_rows == plan->length ? local + 1 : plan->leaf_rows;
 }
 
 /* Row t of W into weights of row r of the group, whose window is set. */
-static void fill_row(dpmf_i_stream *s, const shared *head, const group *g, int64_t t, int r) {
-    const dpmf_i_plan *plan = &s->plan;
+static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g, int64_t t, int r) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     int64_t local = t % plan->length;
     double factor = 1;
     if (is_whole(plan))
-        factor = dpmf_i_stream_factor(plan, t);
+        factor = dpmf_i_noise_stream_factor(plan, t);
     else
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
         double value = is_whole(plan) ? factor * head->w[local * plan->leaf_rows + u] : head->row[local - u];
-        dpmf_i_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
+        dpmf_i_noise_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
     }
 }
 
-static void prepare(dpmf_i_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_plan *plan = &s->plan;
+static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = parts(s);
     int64_t end = t + rows, factor = 0;
     head->step = t;
@@ -99,7 +99,7 @@ static void prepare(dpmf_i_stream *s, int64_t t, int64_t rows) {
         group *g = &head->group[head->groups++];
         g->slot = t - head->step;
         g->seeds = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
-        g->rows = (int)dpmf_i_at_most(dpmf_i_at_most(ROWS, end - t), plan->length - local);
+        g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), plan->length - local);
         g->factor = factor;
         for (int r = 0; r < g->rows; r++) {
             g->from[r] = is_whole(plan) || local + r < plan->lags ? 0 : local + r - plan->lags + 1;
@@ -113,23 +113,23 @@ static void prepare(dpmf_i_stream *s, int64_t t, int64_t rows) {
     assert(factor <= plan->ahead * (plan->lags + ROWS));
 }
 
-static char *rows_of(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch) {
+static char *rows_of(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch) {
     if (s->plan.slots > 0) return tile->slots;
     return (char *)scratch + (size_t)(CHUNK * tile->count) * s->plan.size;
 }
 
 /* Seeds u..u+count-1 are in the scratch: what they give to the rows of one group. */
-static void add_seeds(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, const group *g, int64_t u,
-                      int64_t count) {
+static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, const group *g,
+                      int64_t u, int64_t count) {
     const shared *head = (const shared *)s->shared;
     size_t size = s->plan.size;
     int64_t skip = g->from[0] > u ? g->from[0] - u : 0; /* seeds that come before the group's */
     if (skip >= count || g->to[g->rows - 1] <= u) return;
-    dpmf_i_accumulate job = {.count = tile->count, .stride = tile->count, .rows = g->rows};
+    dpmf_i_kernels_accumulate job = {.count = tile->count, .stride = tile->count, .rows = g->rows};
     for (int r = 0; r < g->rows; r++) {
         int64_t from = g->from[r] - u - skip, to = g->to[r] - u - skip;
-        job.from[r] = from < 0 ? 0 : dpmf_i_at_most(from, count - skip);
-        job.to[r] = to < 0 ? 0 : dpmf_i_at_most(to, count - skip);
+        job.from[r] = from < 0 ? 0 : dpmf_i_noise_at_most(from, count - skip);
+        job.to[r] = to < 0 ? 0 : dpmf_i_noise_at_most(to, count - skip);
     }
     job.factor = head->factor + (size_t)(g->factor + (u + skip - g->from[0]) * g->rows) * size;
     job.x = scratch + (size_t)(skip * tile->count) * size;
@@ -138,21 +138,22 @@ static void add_seeds(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scr
 }
 
 /* The groups first..last-1, which are in one block: all their seeds, chunk by chunk. */
-static void make_block(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t first, int64_t last) {
+static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t first,
+                       int64_t last) {
     const shared *head = (const shared *)s->shared;
     const group *end = &head->group[last - 1];
     int64_t to = end->to[end->rows - 1], count = 0;
     for (int64_t u = head->group[first].from[0]; u < to; u += count) {
-        count = dpmf_i_at_most(CHUNK, to - u);
+        count = dpmf_i_noise_at_most(CHUNK, to - u);
         for (int64_t k = 0; k < count; k++)
-            dpmf_i_fill_seed(s, tile, end->seeds + (uint64_t)(u + k),
-                             scratch + (size_t)(k * tile->count) * s->plan.size);
+            dpmf_i_noise_fill_seed(s, tile, end->seeds + (uint64_t)(u + k),
+                                   scratch + (size_t)(k * tile->count) * s->plan.size);
         for (int64_t g = first; g < last; g++)
             add_seeds(s, tile, scratch, &head->group[g], u, count);
     }
 }
 
-static void make(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t rows) {
+static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     memset(rows_of(s, tile, scratch), 0, (size_t)(rows * tile->count) * s->plan.size);
     for (int64_t first = 0, last = 0; first < head->groups; first = last) {
@@ -162,26 +163,27 @@ static void make(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch,
     }
 }
 
-static const void *row(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch, int64_t t) {
+static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
     const shared *head = (const shared *)s->shared;
     return rows_of(s, tile, scratch) + (size_t)((t - head->step) * tile->count) * s->plan.size;
 }
 
-static dpmf_status start_whole(dpmf_i_stream *s) {
-    return dpmf_i_whole_inverse(s->plan.leaf, parts(s)->w);
+static dpmf_status start_whole(dpmf_i_noise_stream *s) {
+    return dpmf_i_noise_whole_inverse(s->plan.leaf, parts(s)->w);
 }
 
-static const dpmf_i_family FILTER = {.holds = 1, .prepare = prepare, .make = make, .row = row};
-static const dpmf_i_family WHOLE = {.holds = 1, .prepare = prepare, .make = make, .row = row, .start = start_whole};
+static const dpmf_i_noise_route FILTER = {.holds = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route WHOLE = {
+    .holds = 1, .prepare = prepare, .make = make, .row = row, .start = start_whole};
 
-static int is_whole(const dpmf_i_plan *plan) {
+static int is_whole(const dpmf_i_noise_plan *plan) {
     return plan->family == &WHOLE;
 }
 
-static void plan_rows(dpmf_i_plan *plan, int64_t chosen, int64_t lookahead) {
+static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead) {
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
-    plan->ahead = dpmf_i_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
+    plan->ahead = dpmf_i_noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
     plan->slots = plan->ahead > 1 ? plan->ahead : 0;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
     plan->cache = CACHE;
@@ -191,12 +193,12 @@ static void plan_rows(dpmf_i_plan *plan, int64_t chosen, int64_t lookahead) {
 
 /* ---- one band ---- */
 
-static void prepare_one(dpmf_i_stream *s, int64_t t, int64_t rows) {
+static void prepare_one(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_strategy *c = s->plan.strategy;
     shared *head = (shared *)s->shared;
     double value[1];
     (void)rows;
-    if (dpmf_i_strategy_can(c, DPMF_I_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
+    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
         c->ops->inverse_row(c, t, value);
         head->weight = value[0];
     } else {
@@ -204,31 +206,32 @@ static void prepare_one(dpmf_i_stream *s, int64_t t, int64_t rows) {
         head->weight = 1 / value[0];
     }
     head->step = t;
-    dpmf_i_put(s, &head->factor, 0, head->weight); /* its place holds the number itself here */
+    dpmf_i_noise_put(s, &head->factor, 0, head->weight); /* its place holds the number itself here */
 }
 
-static void make_one(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t rows) {
+static void make_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     char *x = scratch + (size_t)tile->count * s->plan.size;
     (void)rows;
     if (head->weight == 1) {
-        dpmf_i_fill_seed(s, tile, (uint64_t)head->step, scratch);
+        dpmf_i_noise_fill_seed(s, tile, (uint64_t)head->step, scratch);
         return;
     }
-    dpmf_i_fill_seed(s, tile, (uint64_t)head->step, x);
+    dpmf_i_noise_fill_seed(s, tile, (uint64_t)head->step, x);
     s->kernels->sum(tile->count, 1, &head->factor, (const void *const[]){x}, scratch);
 }
 
-static const void *row_one(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch, int64_t t) {
+static const void *row_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                           int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static const dpmf_i_family ONE = {.prepare = prepare_one, .make = make_one, .row = row_one};
+static const dpmf_i_noise_route ONE = {.prepare = prepare_one, .make = make_one, .row = row_one};
 
-void dpmf_i_plan_filter(dpmf_i_plan *plan, int64_t lookahead) {
+void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
-    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_CAN_INVERSE_ROW);
+    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     plan->lags = by_inverse ? leaf->ops->inverse_bands(leaf) : 1; /* else C has one band */
     plan->family = &FILTER;
     if (plan->lags == 1) {
@@ -241,13 +244,13 @@ void dpmf_i_plan_filter(dpmf_i_plan *plan, int64_t lookahead) {
         return;
     }
     int64_t chosen = plan->lags <= FEW_TERMS    ? 1
-                     : plan->lags < leaf->steps ? dpmf_i_at_most(plan->lags - 1, AHEAD_BANDED)
-                                                : dpmf_i_at_most(plan->lags - 1, AHEAD_WHOLE);
+                     : plan->lags < leaf->steps ? dpmf_i_noise_at_most(plan->lags - 1, AHEAD_BANDED)
+                                                : dpmf_i_noise_at_most(plan->lags - 1, AHEAD_WHOLE);
     plan_rows(plan, chosen, lookahead);
 }
 
-void dpmf_i_plan_whole(dpmf_i_plan *plan, int64_t lookahead) {
+void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead) {
     plan->family = &WHOLE;
     plan->lags = plan->leaf_rows;
-    plan_rows(plan, dpmf_i_at_most(AHEAD_WHOLE, plan->length), lookahead);
+    plan_rows(plan, dpmf_i_noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }

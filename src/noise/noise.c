@@ -24,7 +24,8 @@
 /* 2^53: every coordinate is exact in a double, as steps are. */
 #define MOST_DIM ((int64_t)1 << 53)
 
-_Static_assert((int)DPMF_FLOAT32 == (int)DPMF_I_FLOAT32 && (int)DPMF_FLOAT64 == (int)DPMF_I_FLOAT64, "one meaning");
+_Static_assert((int)DPMF_FLOAT32 == (int)DPMF_I_CRYPTO_FLOAT32 && (int)DPMF_FLOAT64 == (int)DPMF_I_CRYPTO_FLOAT64,
+               "one meaning");
 
 dpmf_noise_options dpmf_noise_options_defaults(void) {
     return (dpmf_noise_options){.run = dpmf_run_defaults()};
@@ -34,35 +35,37 @@ dpmf_noise_options dpmf_noise_options_defaults(void) {
 
 static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
     if (dim < 1 || dim > MOST_DIM)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
     if (o->offset < 0 || o->offset >= dim)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 to %" PRId64 " (below dim)",
-                           o->offset, dim - 1);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 to %" PRId64 " (below dim)",
+                                o->offset, dim - 1);
     if (o->count < 0 || o->count > dim - o->offset)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "count = %" PRId64 ", accepted 1 to %" PRId64 " (dim less the offset), or 0 for that",
-                           o->count, dim - o->offset);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "count = %" PRId64 ", accepted 1 to %" PRId64 " (dim less the offset), or 0 for that",
+                                o->count, dim - o->offset);
     if (o->count == 0) o->count = dim - o->offset;
     return DPMF_OK;
 }
 
 static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, dpmf_noise_options *o) {
-    if (mechanism == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise: the mechanism is NULL");
+    if (mechanism == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the mechanism is NULL");
     if ((int)o->precision < DPMF_FLOAT32 || o->precision > DPMF_FLOAT64)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) and 1 (float64)",
-                           (int)o->precision);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) and 1 (float64)",
+                                (int)o->precision);
     TRY(check_shard(dim, o));
     if (o->lookahead < 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more", o->lookahead);
-    if (o->state != NULL && *o->state == '\0') return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more",
+                                o->lookahead);
+    if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->replay != 0 && o->state == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "replay: it is about a state file, and none is given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replay: it is about a state file, and none is given");
     if (o->whole_state != 0 && o->state == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "whole_state: it is about a state file, and none is given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it is about a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "label: a mechanism with a user's operator has no digest and needs one of its own, so that "
-                           "no other gets the same noise from the key");
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "label: a mechanism with a user's operator has no digest and needs one of its own, so that "
+            "no other gets the same noise from the key");
     return DPMF_OK;
 }
 
@@ -73,25 +76,25 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
 static dpmf_status check_scale(dpmf_precision precision, double scale, const char *what) {
     const double most = precision == DPMF_FLOAT32 ? 0x1p100 : 0x1p900;
     if (fabs(scale) >= 1 / most && fabs(scale) <= most) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%s = %g, accepted for %s: %g to %g", what, scale,
-                       precision == DPMF_FLOAT32 ? "float32" : "float64", 1 / most, most);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%s = %g, accepted for %s: %g to %g", what, scale,
+                            precision == DPMF_FLOAT32 ? "float32" : "float64", 1 / most, most);
 }
 
-static dpmf_i_stream_options stream_options(const dpmf_noise_options *o) {
-    return (dpmf_i_stream_options){.precision = (dpmf_i_precision)o->precision,
-                                   .first = o->offset,
-                                   .count = o->count,
-                                   .lookahead = o->lookahead,
-                                   .scratch = o->scratch};
+static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
+    return (dpmf_i_noise_stream_options){.precision = (dpmf_i_crypto_precision)o->precision,
+                                         .first = o->offset,
+                                         .count = o->count,
+                                         .lookahead = o->lookahead,
+                                         .scratch = o->scratch};
 }
 
 static dpmf_status make_identity(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
-                                 const dpmf_noise_options *o, dpmf_i_identity *identity) {
+                                 const dpmf_noise_options *o, dpmf_i_noise_binding *identity) {
     memset(identity, 0, sizeof *identity);
     memcpy(identity->digest, m->digest, sizeof identity->digest);
     if (o->label != NULL && *o->label != '\0') {
-        const dpmf_i_part label = {o->label, strlen(o->label)};
-        TRY(dpmf_i_sha256(1, &label, identity->label));
+        const dpmf_i_base_part label = {o->label, strlen(o->label)};
+        TRY(dpmf_i_base_sha256(1, &label, identity->label));
     }
     identity->steps = m->steps;
     identity->dim = dim;
@@ -99,11 +102,11 @@ static dpmf_status make_identity(const dpmf_mechanism *m, int64_t dim, double cl
     identity->count = o->count;
     identity->clip = clip;
     identity->precision = o->precision;
-    return dpmf_i_identity_keys(key, identity);
+    return dpmf_i_noise_binding_keys(key, identity);
 }
 
 /* The seeds' key: of the mechanism's digest, and of the label where there is one. */
-static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_identity *identity, dpmf_i_seed **out) {
+static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_noise_binding *identity, dpmf_i_crypto_seed **out) {
     char info[2 * 64 + 2];
     uint8_t subkey[32];
     size_t used = strlen(identity->digest);
@@ -112,9 +115,9 @@ static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_identity *ident
         info[used++] = '/';
         memcpy(info + used, identity->label, strlen(identity->label) + 1);
     }
-    TRY(dpmf_i_key_derive(key, "dpmf noise stream 1", info, subkey));
-    dpmf_status status = dpmf_i_seed_open(subkey, out);
-    dpmf_i_wipe(subkey, sizeof subkey);
+    TRY(dpmf_i_crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
+    dpmf_status status = dpmf_i_crypto_seed_open(subkey, out);
+    dpmf_i_crypto_wipe(subkey, sizeof subkey);
     return status;
 }
 
@@ -122,26 +125,26 @@ static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_identity *ident
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
-    const dpmf_i_stream_options wanted = stream_options(o);
+    const dpmf_i_noise_stream_options wanted = stream_options(o);
     noise->pid = getpid();
     noise->run = o->run;
     noise->replay = o->replay != 0;
     noise->strategy = dpmf_i_strategy_retain(m->strategy);
     TRY(open_seed(key, &noise->identity, &noise->seed));
-    TRY(dpmf_i_pool_create(o->run.threads, &noise->pool));
-    TRY(dpmf_i_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
-    if (o->prefetch) TRY(dpmf_i_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
+    TRY(dpmf_i_base_pool_create(o->run.threads, &noise->pool));
+    TRY(dpmf_i_noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
+    if (o->prefetch) TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
     if (o->state == NULL) return DPMF_OK;
-    dpmf_i_identity bound = noise->identity;
+    dpmf_i_noise_binding bound = noise->identity;
     if (o->whole_state) {
         bound.offset = 0;
         bound.count = bound.dim;
     }
-    dpmf_status status = dpmf_i_state_open(o->state, &bound, noise->replay, &noise->state);
-    dpmf_i_wipe(&bound, sizeof bound);
+    dpmf_status status = dpmf_i_noise_state_open(o->state, &bound, noise->replay, &noise->state);
+    dpmf_i_crypto_wipe(&bound, sizeof bound);
     TRY(status);
-    noise->step = dpmf_i_state_reserved(noise->state);
-    noise->in_doubt = dpmf_i_state_arrived(noise->state) < noise->step;
+    noise->step = dpmf_i_noise_state_reserved(noise->state);
+    noise->in_doubt = dpmf_i_noise_state_arrived(noise->state) < noise->step;
     return DPMF_OK;
 }
 
@@ -150,19 +153,20 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_status status = DPMF_OK;
     dpmf_noise *noise = NULL;
-    if (key == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise: the key is NULL");
+    if (key == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the key is NULL");
     TRY(check_options(mechanism, dim, &o));
     if (!(clip > 0 && isfinite(clip)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: positive and finite", clip);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: positive and finite", clip);
     const dpmf_sensitivity *sensitivity = &mechanism->evaluation.sensitivity;
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "the mechanism's sensitivity is known as %s %s only: noise of that size protects nobody",
-                           sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "the mechanism's sensitivity is known as %s %s only: noise of that size protects nobody",
+            sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     const double scale = clip * sigma * sensitivity->value;
     TRY(check_scale(o.precision, scale, "clip x sigma x sensitivity"));
-    TRY(dpmf_i_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
+    TRY(dpmf_i_base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
     noise->scale = scale;
     noise->calibrated = mechanism->sigma > 0;
     TRY_DONE(make_identity(mechanism, dim, clip, key, &o, &noise->identity));
@@ -178,29 +182,30 @@ done:
 void dpmf_noise_free(dpmf_noise *noise) {
     if (noise == NULL) return;
     const int forked = noise->pid != 0 && noise->pid != getpid();
-    const int arrived = noise->state != NULL && noise->step == dpmf_i_state_reserved(noise->state) && !noise->in_doubt;
-    dpmf_i_state_close(noise->state, arrived && !forked && !noise->ended);
-    dpmf_i_prefetch_free(noise->prefetch, forked);
-    dpmf_i_stream_free(noise->stream);
-    dpmf_i_seed_close(noise->seed);
-    if (!forked) dpmf_i_pool_free(noise->pool);
+    const int arrived =
+        noise->state != NULL && noise->step == dpmf_i_noise_state_reserved(noise->state) && !noise->in_doubt;
+    dpmf_i_noise_state_close(noise->state, arrived && !forked && !noise->ended);
+    dpmf_i_noise_prefetch_free(noise->prefetch, forked);
+    dpmf_i_noise_stream_free(noise->stream);
+    dpmf_i_crypto_seed_close(noise->seed);
+    if (!forked) dpmf_i_base_pool_free(noise->pool);
     dpmf_strategy_free(noise->strategy);
-    dpmf_i_wipe(noise, sizeof *noise);
-    dpmf_i_free(noise);
+    dpmf_i_crypto_wipe(noise, sizeof *noise);
+    dpmf_i_base_free(noise);
 }
 
 dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, const dpmf_noise_options *options,
                               uint64_t *bytes, uint64_t *buffers) {
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
-    dpmf_i_pool *pool = NULL;
+    dpmf_i_base_pool *pool = NULL;
     uint64_t all = 0, kept = 0;
     TRY(check_options(mechanism, dim, &o));
-    const dpmf_i_stream_options wanted = stream_options(&o);
-    TRY(dpmf_i_pool_create(o.run.threads, &pool)); /* how many threads there would be */
-    const int threads = dpmf_i_pool_threads(pool);
-    dpmf_i_pool_free(pool);
-    TRY(dpmf_i_stream_memory(mechanism->strategy, &wanted, threads, &all, &kept));
-    if (o.prefetch) all += dpmf_i_prefetch_memory(wanted.precision, o.count);
+    const dpmf_i_noise_stream_options wanted = stream_options(&o);
+    TRY(dpmf_i_base_pool_create(o.run.threads, &pool)); /* how many threads there would be */
+    const int threads = dpmf_i_base_pool_threads(pool);
+    dpmf_i_base_pool_free(pool);
+    TRY(dpmf_i_noise_stream_memory(mechanism->strategy, &wanted, threads, &all, &kept));
+    if (o.prefetch) all += dpmf_i_noise_prefetch_memory(wanted.precision, o.count);
     if (bytes != NULL) *bytes = all + sizeof(dpmf_noise);
     if (buffers != NULL) *buffers = kept;
     return DPMF_OK;
@@ -209,65 +214,67 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 /* ---- rows ---- */
 
 dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise) {
-    if (noise == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise: the stream is NULL");
+    if (noise == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the stream is NULL");
     if (noise->pid != getpid())
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "this noise stream belongs to process %lld, which forked: two "
-                           "processes would give the same rows",
-                           (long long)noise->pid);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "this noise stream belongs to process %lld, which forked: two "
+                                "processes would give the same rows",
+                                (long long)noise->pid);
     if (noise->ended)
-        return dpmf_i_fail(DPMF_ERROR_IO, "this noise stream has ended: its state file could not be written");
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "this noise stream has ended: its state file could not be written");
     return DPMF_OK;
 }
 
 static dpmf_status check_row(const dpmf_noise *noise) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->in_doubt)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "row %" PRId64
-                           " was reserved when a program ended, and may or may not have arrived: seek to "
-                           "row %" PRId64 " if it had, or to it, with the option replay, if not",
-                           noise->step - 1, noise->step);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64
+                                " was reserved when a program ended, and may or may not have arrived: seek to "
+                                "row %" PRId64 " if it had, or to it, with the option replay, if not",
+                                noise->step - 1, noise->step);
     if (noise->step >= noise->identity.steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps",
-                           noise->step, noise->identity.steps - 1, noise->identity.steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps",
+                                noise->step, noise->identity.steps - 1, noise->identity.steps);
     return DPMF_OK;
 }
 
 static dpmf_status check_segments(const dpmf_noise *noise, int64_t segments, const dpmf_segment *segment) {
     int64_t sum = 0;
     if (segments < 0 || (segments > 0 && segment == NULL))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list", segments);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
+                                segments);
     for (int64_t i = 0; i < segments; i++) {
         if (segment[i].count < 0 || segment[i].count > noise->identity.count - sum)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                               "segment %" PRId64 " has count %" PRId64 ", accepted 0 to %" PRId64 ": what is left of "
-                               "a row of %" PRId64,
-                               i, segment[i].count, noise->identity.count - sum, noise->identity.count);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "segment %" PRId64 " has count %" PRId64 ", accepted 0 to %" PRId64
+                                    ": what is left of "
+                                    "a row of %" PRId64,
+                                    i, segment[i].count, noise->identity.count - sum, noise->identity.count);
         if (segment[i].memory == NULL && segment[i].count > 0)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "segment %" PRId64 " is NULL", i);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %" PRId64 " is NULL", i);
         sum += segment[i].count;
     }
     if (sum != noise->identity.count)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64, sum,
-                           noise->identity.count);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64,
+                                sum, noise->identity.count);
     return DPMF_OK;
 }
 
 void dpmf_i_noise_drop_prefetched(dpmf_noise *noise) {
-    if (noise->prefetch != NULL) dpmf_i_prefetch_drop(noise->prefetch);
+    if (noise->prefetch != NULL) dpmf_i_noise_prefetch_drop(noise->prefetch);
 }
 
 dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise) {
     dpmf_i_noise_drop_prefetched(noise);
-    if (dpmf_i_stream_step(noise->stream) == noise->step) return DPMF_OK;
-    return dpmf_i_stream_seek(noise->stream, noise->step, &noise->run);
+    if (dpmf_i_noise_stream_step(noise->stream) == noise->step) return DPMF_OK;
+    return dpmf_i_noise_stream_seek(noise->stream, noise->step, &noise->run);
 }
 
 /* The stream at noise->step, and not in the hands of the prefetching thread unless it makes just that row. */
 static dpmf_status take_position(dpmf_noise *noise) {
-    if (noise->prefetch != NULL && dpmf_i_prefetch_pending(noise->prefetch) && noise->prefetched == noise->step)
+    if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch) && noise->prefetched == noise->step)
         return DPMF_OK;
     return dpmf_i_noise_take_stream(noise);
 }
@@ -275,13 +282,13 @@ static dpmf_status take_position(dpmf_noise *noise) {
 static void prefetch_next(dpmf_noise *noise) {
     if (noise->prefetch == NULL || noise->step >= noise->identity.steps) return;
     noise->prefetched = noise->step;
-    dpmf_i_prefetch_ask(noise->prefetch);
+    dpmf_i_noise_prefetch_ask(noise->prefetch);
 }
 
 static dpmf_status reserve(dpmf_noise *noise) {
-    if (noise->state == NULL || noise->step < dpmf_i_state_reserved(noise->state)) return DPMF_OK;
-    assert(noise->step == dpmf_i_state_reserved(noise->state));
-    dpmf_status status = dpmf_i_state_reserve(noise->state);
+    if (noise->state == NULL || noise->step < dpmf_i_noise_state_reserved(noise->state)) return DPMF_OK;
+    assert(noise->step == dpmf_i_noise_state_reserved(noise->state));
+    dpmf_status status = dpmf_i_noise_state_reserve(noise->state);
     if (status != DPMF_OK) noise->ended = 1; /* what is on the disk now is not known */
     return status;
 }
@@ -291,10 +298,10 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
     TRY(check_segments(noise, segments, segment));
     TRY(take_position(noise));
     TRY(reserve(noise));
-    if (noise->prefetch != NULL && dpmf_i_prefetch_pending(noise->prefetch))
-        TRY(dpmf_i_prefetch_take(noise->prefetch, scale, add, segments, segment));
+    if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
+        TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, add, segments, segment));
     else
-        TRY(dpmf_i_stream_emit(noise->stream, scale, add, segments, segment));
+        TRY(dpmf_i_noise_stream_emit(noise->stream, scale, add, segments, segment));
     noise->step++;
     prefetch_next(noise);
     return DPMF_OK;
@@ -309,7 +316,7 @@ dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
 dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (!(factor != 0 && isfinite(factor)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
     TRY(check_scale(noise->identity.precision, factor * noise->scale, "factor x clip x sigma x sensitivity"));
     return hand_out(noise, factor * noise->scale, 1, segments, segment);
 }
@@ -317,19 +324,21 @@ dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, c
 dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (step < 0 || step > noise->identity.steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, step, noise->identity.steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, step,
+                                noise->identity.steps);
     if (noise->state == NULL) return DPMF_OK;
-    const int64_t reserved = dpmf_i_state_reserved(noise->state);
+    const int64_t reserved = dpmf_i_noise_state_reserved(noise->state);
     if (step > reserved)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "row %" PRId64 ": the next row of the state file is %" PRId64
-                           ", and rows may not be skipped",
-                           step, reserved);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64 ": the next row of the state file is %" PRId64
+                                ", and rows may not be skipped",
+                                step, reserved);
     if (step < reserved && !noise->replay)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "row %" PRId64 " has been reserved and may have been handed out (the next row of the state "
-                           "file is %" PRId64 "): only the option replay gives it again",
-                           step, reserved);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64
+                                " has been reserved and may have been handed out (the next row of the state "
+                                "file is %" PRId64 "): only the option replay gives it again",
+                                step, reserved);
     return DPMF_OK;
 }
 

@@ -11,21 +11,21 @@
 #include <sys/types.h>
 
 struct dpmf_noise {
-    dpmf_i_identity identity; /* what a state file or a checkpoint must agree with */
-    double scale;             /* clip x sigma x sensitivity */
+    dpmf_i_noise_binding identity; /* what a state file or a checkpoint must agree with */
+    double scale;                  /* clip x sigma x sensitivity */
     int calibrated, replay;
     pid_t pid; /* of the process that made it; 0 while it is being made */
     dpmf_run run;
     dpmf_strategy *strategy; /* retained: the mechanism may go */
-    dpmf_i_seed *seed;
-    dpmf_i_pool *pool;
-    dpmf_i_stream *stream;
-    dpmf_i_prefetch *prefetch; /* NULL: none */
-    dpmf_i_state *state;       /* NULL: none */
-    int64_t step;              /* of the next row; the stream itself may be elsewhere until a row is asked for */
-    int64_t prefetched;        /* the row that the prefetching thread was asked for last */
-    int in_doubt;              /* the state file has a row that may not have arrived, and nobody has said yet */
-    int ended;                 /* the state file could not be written */
+    dpmf_i_crypto_seed *seed;
+    dpmf_i_base_pool *pool;
+    dpmf_i_noise_stream *stream;
+    dpmf_i_noise_prefetch *prefetch; /* NULL: none */
+    dpmf_i_noise_state *state;       /* NULL: none */
+    int64_t step;                    /* of the next row; the stream itself may be elsewhere until a row is asked for */
+    int64_t prefetched;              /* the row that the prefetching thread was asked for last */
+    int in_doubt;                    /* the state file has a row that may not have arrived, and nobody has said yet */
+    int ended;                       /* the state file could not be written */
 };
 
 /* The checks that every call makes first, and those of going to a row. */

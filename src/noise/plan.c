@@ -25,7 +25,7 @@ enum { ALIGN = 64, ALLOCATION = 128 }; /* what base/memory.c adds to an allocati
 enum { TILE_MAX = 4096 };
 
 static int64_t aligned(int64_t bytes) {
-    return dpmf_i_round_up(bytes, ALIGN);
+    return dpmf_i_noise_round_up(bytes, ALIGN);
 }
 
 /* ---- which family ---- */
@@ -48,59 +48,61 @@ static int is(const dpmf_strategy *s, const char *class_name) {
  * Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made again rather than kept. A stream of
  * few buffers by its own recursion. What is left needs every earlier seed (or every seed) for a row.
  */
-static void choose_family(dpmf_i_plan *plan, int64_t lookahead) {
+static void choose_family(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
-    int by_rows = dpmf_i_strategy_can(leaf, DPMF_I_CAN_ROW);
-    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_CAN_INVERSE_ROW);
+    int by_rows = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_ROW);
+    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     if (dpmf_i_strategy_blt(leaf) != NULL || dpmf_i_strategy_tvblt(leaf) != NULL)
-        dpmf_i_plan_states(plan);
+        dpmf_i_noise_plan_states(plan);
     else if (by_inverse && !(by_rows && leaf->ops->bands(leaf) < leaf->ops->inverse_bands(leaf)))
-        dpmf_i_plan_filter(plan, lookahead);
+        dpmf_i_noise_plan_filter(plan, lookahead);
     else if (by_rows && leaf->ops->bands(leaf) == 1)
-        dpmf_i_plan_filter(plan, lookahead);
+        dpmf_i_noise_plan_filter(plan, lookahead);
     else if (by_rows)
-        dpmf_i_plan_feedback(plan, lookahead);
+        dpmf_i_noise_plan_feedback(plan, lookahead);
     else if (is(leaf, "tree") || is(leaf, "lowrank"))
-        dpmf_i_plan_program(plan);
-    else if (dpmf_i_strategy_can(leaf, DPMF_I_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
-        dpmf_i_plan_steps(plan);
+        dpmf_i_noise_plan_program(plan);
+    else if (dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
+        dpmf_i_noise_plan_steps(plan);
     else
-        dpmf_i_plan_whole(plan, lookahead);
+        dpmf_i_noise_plan_whole(plan, lookahead);
 }
 
 /* ---- how much memory ---- */
 
-static dpmf_status check_options(const dpmf_i_stream_options *o) {
+static dpmf_status check_options(const dpmf_i_noise_stream_options *o) {
     const int64_t most = (int64_t)1 << 53;
-    if (o->precision != DPMF_I_FLOAT32 && o->precision != DPMF_I_FLOAT64)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)", (int)o->precision);
+    if (o->precision != DPMF_I_CRYPTO_FLOAT32 && o->precision != DPMF_I_CRYPTO_FLOAT64)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)",
+                                (int)o->precision);
     if (o->first < 0 || o->first > most || o->count < 1 || o->count > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "coordinates: %lld from %lld on, accepted 1 to 2^53 from 0 to 2^53 on",
-                           (long long)o->count, (long long)o->first);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "coordinates: %lld from %lld on, accepted 1 to 2^53 from 0 to 2^53 on",
+                                (long long)o->count, (long long)o->first);
     if (o->lookahead < 0 || o->lookahead > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "look-ahead of %lld rows, accepted 0 (chosen) and up",
-                           (long long)o->lookahead);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "look-ahead of %lld rows, accepted 0 (chosen) and up",
+                                (long long)o->lookahead);
     if (o->tile < 0 || o->tile > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tiles of %lld coordinates, accepted 0 (chosen) and up",
-                           (long long)o->tile);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tiles of %lld coordinates, accepted 0 (chosen) and up",
+                                (long long)o->tile);
     return DPMF_OK;
 }
 
-static void cut_tiles(dpmf_i_plan *plan, int64_t wanted) {
-    const int64_t unit = DPMF_I_COMBINE_UNIT;
+static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
+    const int64_t unit = DPMF_I_KERNELS_COMBINE_UNIT;
     plan->base = plan->first / unit * unit;
-    plan->padded = dpmf_i_round_up(plan->first + plan->count, unit) - plan->base;
+    plan->padded = dpmf_i_noise_round_up(plan->first + plan->count, unit) - plan->base;
     if (wanted == 0) {
         wanted = plan->cache / (plan->cache_rows * (int64_t)plan->size) / unit * unit;
         if (wanted > TILE_MAX) wanted = TILE_MAX;
         if (wanted % (2 * unit) == 0) wanted -= unit; /* rows of a tile a power of two apart would share cache lines */
     }
-    wanted = dpmf_i_at_most(wanted, plan->padded);
-    plan->tile = dpmf_i_round_up(wanted < unit ? unit : wanted, unit);
+    wanted = dpmf_i_noise_at_most(wanted, plan->padded);
+    plan->tile = dpmf_i_noise_round_up(wanted < unit ? unit : wanted, unit);
     plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
 }
 
-static dpmf_status sum_up(dpmf_i_plan *plan) {
+static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
     int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
     int over = __builtin_mul_overflow(plan->slots, plan->padded * size, &plan->slot_bytes) ||
                __builtin_mul_overflow(plan->scratch_rows, aligned(plan->tile * size), &rows) ||
@@ -110,20 +112,21 @@ static dpmf_status sum_up(dpmf_i_plan *plan) {
            __builtin_add_overflow(all, plan->shared_bytes, &all) ||
            (!plan->mapped && __builtin_add_overflow(all, plan->slot_bytes, &all)) || all > INT64_MAX / 2;
     if (over)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
-                           (long long)plan->slots, (long long)plan->count);
-    plan->total_bytes = all + aligned((int64_t)sizeof(dpmf_i_stream));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
+                                (long long)plan->slots, (long long)plan->count);
+    plan->total_bytes = all + aligned((int64_t)sizeof(dpmf_i_noise_stream));
     return DPMF_OK;
 }
 
-static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_stream_options *o, int threads,
-                             dpmf_i_plan *plan) {
+static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o, int threads,
+                             dpmf_i_noise_plan *plan) {
     if (strategy == NULL || o == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
     TRY(check_options(o));
     TRY(dpmf_i_strategy_need_inverse(strategy));
-    *plan = (dpmf_i_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
-    plan->size = o->precision == DPMF_I_FLOAT32 ? sizeof(float) : sizeof(double);
+    *plan =
+        (dpmf_i_noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
+    plan->size = o->precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
@@ -136,9 +139,9 @@ static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_stream_
     return sum_up(plan);
 }
 
-dpmf_status dpmf_i_stream_memory(const dpmf_strategy *strategy, const dpmf_i_stream_options *options, int threads,
-                                 uint64_t *all, uint64_t *buffers) {
-    dpmf_i_plan plan;
+dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *options,
+                                       int threads, uint64_t *all, uint64_t *buffers) {
+    dpmf_i_noise_plan plan;
     TRY(make_plan(strategy, options, threads, &plan));
     size_t size = plan.family->in_doubles ? sizeof(double) : plan.size;
     if (all != NULL) *all = (uint64_t)plan.total_bytes + ALLOCATION;
@@ -160,7 +163,7 @@ static void hint_large_pages(char *memory, int64_t bytes) {
 #endif
 }
 
-static void lay_out(dpmf_i_stream *s, char *mapped) {
+static void lay_out(dpmf_i_noise_stream *s, char *mapped) {
     char *at = (char *)s + aligned((int64_t)sizeof *s);
     s->shared = at;
     at += s->plan.shared_bytes;
@@ -169,39 +172,40 @@ static void lay_out(dpmf_i_stream *s, char *mapped) {
     s->slots = s->plan.mapped ? mapped : at;
 }
 
-dpmf_status dpmf_i_stream_create(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
-                                 const dpmf_i_stream_options *options, dpmf_i_pool *pool, dpmf_i_stream **out) {
-    dpmf_i_plan plan;
-    dpmf_i_stream *s = NULL;
+dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
+                                       const dpmf_i_noise_stream_options *options, dpmf_i_base_pool *pool,
+                                       dpmf_i_noise_stream **out) {
+    dpmf_i_noise_plan plan;
+    dpmf_i_noise_stream *s = NULL;
     char *mapped = NULL;
     dpmf_status status = DPMF_OK;
-    if (seed == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "noise stream: the seed is NULL");
-    TRY(make_plan(strategy, options, pool == NULL ? 1 : dpmf_i_pool_threads(pool), &plan));
-    TRY(dpmf_i_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
+    if (seed == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the seed is NULL");
+    TRY(make_plan(strategy, options, pool == NULL ? 1 : dpmf_i_base_pool_threads(pool), &plan));
+    TRY(dpmf_i_base_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
     s->plan = plan;
-    if (plan.mapped) TRY_DONE(dpmf_i_scratch_map(options->scratch, plan.slot_bytes, &mapped));
+    if (plan.mapped) TRY_DONE(dpmf_i_noise_scratch_map(options->scratch, plan.slot_bytes, &mapped));
     lay_out(s, mapped);
     if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
     s->seed = seed;
     s->precision = options->precision;
-    s->kernels =
-        s->precision == DPMF_I_FLOAT32 ? &dpmf_i_combine_kernels_get()->single : &dpmf_i_combine_kernels_get()->full;
+    s->kernels = s->precision == DPMF_I_CRYPTO_FLOAT32 ? &dpmf_i_kernels_combine_get()->single
+                                                       : &dpmf_i_kernels_combine_get()->full;
     s->pool = pool;
     s->owner = getpid();
     if (plan.family->start != NULL) TRY_DONE(plan.family->start(s));
     *out = s;
     s = NULL;
 done:
-    dpmf_i_stream_free(s);
+    dpmf_i_noise_stream_free(s);
     return status;
 }
 
-void dpmf_i_stream_free(dpmf_i_stream *s) {
+void dpmf_i_noise_stream_free(dpmf_i_noise_stream *s) {
     if (s == NULL) return;
     if (s->plan.mapped && s->slots != NULL) {
-        if (s->owner == getpid()) dpmf_i_wipe(s->slots, (size_t)s->plan.slot_bytes);
-        dpmf_i_scratch_unmap(s->slots, s->plan.slot_bytes);
+        if (s->owner == getpid()) dpmf_i_crypto_wipe(s->slots, (size_t)s->plan.slot_bytes);
+        dpmf_i_noise_scratch_unmap(s->slots, s->plan.slot_bytes);
     }
-    dpmf_i_wipe(s, (size_t)s->plan.total_bytes);
-    dpmf_i_free(s);
+    dpmf_i_crypto_wipe(s, (size_t)s->plan.total_bytes);
+    dpmf_i_base_free(s);
 }

@@ -19,23 +19,23 @@
 
 #include <sys/types.h>
 
-typedef struct dpmf_i_tile {
+typedef struct dpmf_i_noise_tile {
     int64_t start, count; /* absolute coordinates; multiples of 64 */
     char *slots;          /* its rows */
-} dpmf_i_tile;
+} dpmf_i_noise_tile;
 
-typedef struct dpmf_i_family {
+typedef struct dpmf_i_noise_route {
     int holds;      /* rows made ahead stay in the slots */
     int in_doubles; /* the slots are double whatever the precision */
     int has_state;  /* the slots are needed to go on; else they can be made again from the step alone */
-    void (*prepare)(dpmf_i_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
-    void (*make)(const dpmf_i_stream *s, const dpmf_i_tile *tile, char *scratch, int64_t rows);
-    const void *(*row)(const dpmf_i_stream *s, const dpmf_i_tile *tile, const char *scratch, int64_t t);
-    dpmf_status (*start)(dpmf_i_stream *s); /* optional: fills in what does not change with the step */
-} dpmf_i_family;
+    void (*prepare)(dpmf_i_noise_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
+    void (*make)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows);
+    const void *(*row)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t);
+    dpmf_status (*start)(dpmf_i_noise_stream *s); /* optional: fills in what does not change with the step */
+} dpmf_i_noise_route;
 
-typedef struct dpmf_i_plan {
-    const dpmf_i_family *family;
+typedef struct dpmf_i_noise_plan {
+    const dpmf_i_noise_route *family;
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
     size_t size;                                       /* of a number */
@@ -49,14 +49,14 @@ typedef struct dpmf_i_plan {
     int64_t tile, tiles;
     int threads, mapped; /* mapped: the slots are in a file */
     int64_t slot_bytes, total_bytes;
-} dpmf_i_plan;
+} dpmf_i_noise_plan;
 
-struct dpmf_i_stream {
-    dpmf_i_plan plan;
-    const dpmf_i_seed *seed;
-    dpmf_i_precision precision;
-    const dpmf_i_combine *kernels;
-    dpmf_i_pool *pool;
+struct dpmf_i_noise_stream {
+    dpmf_i_noise_plan plan;
+    const dpmf_i_crypto_seed *seed;
+    dpmf_i_crypto_precision precision;
+    const dpmf_i_kernels_combine *kernels;
+    dpmf_i_base_pool *pool;
     pid_t owner; /* who made it: a child must not wipe the file that it shares with its parent */
     char *shared, *scratch, *slots;
     int64_t step;      /* of the next row */
@@ -67,46 +67,47 @@ struct dpmf_i_stream {
 };
 
 /* ---- the families: each fills in its part of the plan ---- */
-void dpmf_i_plan_feedback(dpmf_i_plan *plan, int64_t lookahead); /* noise_banded.c */
-void dpmf_i_plan_states(dpmf_i_plan *plan);                      /* noise_blt.c: BLT and TV-BLT */
-void dpmf_i_plan_filter(dpmf_i_plan *plan, int64_t lookahead);   /* noise_filter.c: C^-1 of few bands */
-void dpmf_i_plan_whole(dpmf_i_plan *plan, int64_t lookahead);    /* noise_filter.c: any W */
-void dpmf_i_plan_program(dpmf_i_plan *plan);                     /* noise_tree.c: trees, low rank */
-void dpmf_i_plan_steps(dpmf_i_plan *plan);                       /* noise_steps.c: the strategy's own step, in double */
+void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise_banded.c */
+void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise_blt.c: BLT and TV-BLT */
+void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead);   /* noise_filter.c: C^-1 of few bands */
+void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);    /* noise_filter.c: any W */
+void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                     /* noise_tree.c: trees, low rank */
+void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise_steps.c: the strategy's own step, in double */
 
 /* ---- helpers (noise_stream.c) ---- */
 
 /* The product of the norms that scale row t. */
-double dpmf_i_stream_factor(const dpmf_i_plan *plan, int64_t t);
+double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t);
 
 /* The first row of Z that step t takes. */
-uint64_t dpmf_i_stream_seed_row(dpmf_i_stream *s, int64_t t);
+uint64_t dpmf_i_noise_stream_seed_row(dpmf_i_noise_stream *s, int64_t t);
 
 /* The whole W of the leaf, length x leaf_rows (noise_whole.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_whole_inverse(const dpmf_strategy *leaf, double *w);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_whole_inverse(const dpmf_strategy *leaf, double *w);
 
 /* A file of `bytes` in the directory, without a name, as memory (noise_scratch.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_scratch_map(const char *directory, int64_t bytes, char **out);
-void dpmf_i_scratch_unmap(char *memory, int64_t bytes);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);
+void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
 
-static inline int64_t dpmf_i_round_up(int64_t value, int64_t unit) {
+static inline int64_t dpmf_i_noise_round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-static inline int64_t dpmf_i_at_most(int64_t value, int64_t most) {
+static inline int64_t dpmf_i_noise_at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
 /* values[i] of double to numbers of the stream's type, rounded once. */
-static inline void dpmf_i_put(const dpmf_i_stream *s, void *array, int64_t i, double value) {
-    if (s->precision == DPMF_I_FLOAT32)
+static inline void dpmf_i_noise_put(const dpmf_i_noise_stream *s, void *array, int64_t i, double value) {
+    if (s->precision == DPMF_I_CRYPTO_FLOAT32)
         ((float *)array)[i] = (float)value;
     else
         ((double *)array)[i] = value;
 }
 
-static inline void dpmf_i_fill_seed(const dpmf_i_stream *s, const dpmf_i_tile *tile, uint64_t row, void *out) {
-    dpmf_i_seed_fill(s->seed, s->precision, row, (uint64_t)tile->start, (size_t)tile->count, out);
+static inline void dpmf_i_noise_fill_seed(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row,
+                                          void *out) {
+    dpmf_i_crypto_seed_fill(s->seed, s->precision, row, (uint64_t)tile->start, (size_t)tile->count, out);
 }
 
 #endif

@@ -32,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RECORDS = 3, FILE_SIZE = RECORDS * DPMF_I_RECORD };
+enum { RECORDS = 3, FILE_SIZE = RECORDS * DPMF_I_NOISE_RECORD };
 static const char WHAT[] = "state file";
 
 typedef struct slot {
@@ -40,37 +40,37 @@ typedef struct slot {
     int64_t reserved, arrived;
 } slot;
 
-struct dpmf_i_state {
+struct dpmf_i_noise_state {
     char *path;
     int file; /* -1: not made yet */
     slot now;
-    dpmf_i_identity identity;
-    uint8_t head[DPMF_I_RECORD];
+    dpmf_i_noise_binding identity;
+    uint8_t head[DPMF_I_NOISE_RECORD];
 };
 
 /* ---- one record ---- */
 
-static dpmf_status slot_mac(const dpmf_i_state *state, const uint8_t body[DPMF_I_RECORD_BODY],
-                            uint8_t mac[DPMF_I_MAC]) {
-    uint8_t covered[DPMF_I_MAC + DPMF_I_RECORD_BODY];
-    memcpy(covered, state->head + DPMF_I_RECORD_BODY, DPMF_I_MAC);
-    memcpy(covered + DPMF_I_MAC, body, DPMF_I_RECORD_BODY);
-    return dpmf_i_mac(state->identity.mac_key, covered, sizeof covered, mac);
+static dpmf_status slot_mac(const dpmf_i_noise_state *state, const uint8_t body[DPMF_I_NOISE_RECORD_BODY],
+                            uint8_t mac[DPMF_I_NOISE_MAC]) {
+    uint8_t covered[DPMF_I_NOISE_MAC + DPMF_I_NOISE_RECORD_BODY];
+    memcpy(covered, state->head + DPMF_I_NOISE_RECORD_BODY, DPMF_I_NOISE_MAC);
+    memcpy(covered + DPMF_I_NOISE_MAC, body, DPMF_I_NOISE_RECORD_BODY);
+    return dpmf_i_noise_mac(state->identity.mac_key, covered, sizeof covered, mac);
 }
 
-static dpmf_status slot_encode(const dpmf_i_state *state, const slot *s, uint8_t record[DPMF_I_RECORD]) {
-    memset(record, 0, DPMF_I_RECORD);
+static dpmf_status slot_encode(const dpmf_i_noise_state *state, const slot *s, uint8_t record[DPMF_I_NOISE_RECORD]) {
+    memset(record, 0, DPMF_I_NOISE_RECORD);
     memcpy(record, s, sizeof *s);
-    return slot_mac(state, record, record + DPMF_I_RECORD_BODY);
+    return slot_mac(state, record, record + DPMF_I_NOISE_RECORD_BODY);
 }
 
 /* *whole says whether the record is authentic and makes sense in place `index`. */
-static dpmf_status slot_decode(const dpmf_i_state *state, const uint8_t record[DPMF_I_RECORD], uint64_t index, slot *s,
-                               int *whole) {
-    uint8_t mac[DPMF_I_MAC];
+static dpmf_status slot_decode(const dpmf_i_noise_state *state, const uint8_t record[DPMF_I_NOISE_RECORD],
+                               uint64_t index, slot *s, int *whole) {
+    uint8_t mac[DPMF_I_NOISE_MAC];
     TRY(slot_mac(state, record, mac));
     memcpy(s, record, sizeof *s);
-    *whole = CRYPTO_memcmp(mac, record + DPMF_I_RECORD_BODY, sizeof mac) == 0 && s->sequence % 2 == index &&
+    *whole = CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) == 0 && s->sequence % 2 == index &&
              s->arrived >= 0 && s->arrived <= s->reserved && s->reserved <= state->identity.steps &&
              s->reserved - s->arrived <= 1;
     return DPMF_OK;
@@ -79,22 +79,22 @@ static dpmf_status slot_decode(const dpmf_i_state *state, const uint8_t record[D
 /* ---- reading ---- */
 
 static dpmf_status fail_damaged(const char *path, const char *how) {
-    char shown[DPMF_I_SHOWN_PATH];
-    return dpmf_i_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s", dpmf_i_secret_show(path, shown),
-                       how);
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s",
+                            dpmf_i_crypto_secret_show(path, shown), how);
 }
 
 /* One record was being written when the power went, or somebody changed it: the other stands, and one row more. */
-static void forgive(dpmf_i_state *state, const slot *whole) {
+static void forgive(dpmf_i_noise_state *state, const slot *whole) {
     state->now = *whole;
     if (state->now.reserved < state->identity.steps) state->now.reserved++;
 }
 
-static dpmf_status read_slots(dpmf_i_state *state, const uint8_t bytes[FILE_SIZE], int replay) {
+static dpmf_status read_slots(dpmf_i_noise_state *state, const uint8_t bytes[FILE_SIZE], int replay) {
     slot s[2];
     int whole[2];
     for (int i = 0; i < 2; i++)
-        TRY(slot_decode(state, bytes + (1 + i) * DPMF_I_RECORD, (uint64_t)i, &s[i], &whole[i]));
+        TRY(slot_decode(state, bytes + (1 + i) * DPMF_I_NOISE_RECORD, (uint64_t)i, &s[i], &whole[i]));
     if (!whole[0] && !whole[1]) return fail_damaged(state->path, "its records do not authenticate");
     if (!whole[0] || !whole[1]) {
         if (!replay)
@@ -110,91 +110,92 @@ static dpmf_status read_slots(dpmf_i_state *state, const uint8_t bytes[FILE_SIZE
     return DPMF_OK;
 }
 
-static dpmf_status read_file(dpmf_i_state *state, int64_t size, int replay) {
-    char shown[DPMF_I_SHOWN_PATH];
+static dpmf_status read_file(dpmf_i_noise_state *state, int64_t size, int replay) {
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     uint8_t bytes[FILE_SIZE];
     if (size != FILE_SIZE)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "the state file '%s' has %" PRId64 " bytes, accepted: %d",
-                           dpmf_i_secret_show(state->path, shown), size, FILE_SIZE);
-    TRY(dpmf_i_secret_read(state->file, state->path, WHAT, 0, bytes, sizeof bytes));
-    TRY(dpmf_i_record_check(&state->identity, DPMF_I_RECORD_STATE, state->path, bytes));
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has %" PRId64 " bytes, accepted: %d",
+                                dpmf_i_crypto_secret_show(state->path, shown), size, FILE_SIZE);
+    TRY(dpmf_i_crypto_secret_read(state->file, state->path, WHAT, 0, bytes, sizeof bytes));
+    TRY(dpmf_i_noise_record_check(&state->identity, DPMF_I_NOISE_RECORD_STATE, state->path, bytes));
     memcpy(state->head, bytes, sizeof state->head);
     return read_slots(state, bytes, replay);
 }
 
-static dpmf_status lock(const dpmf_i_state *state) {
-    char shown[DPMF_I_SHOWN_PATH];
+static dpmf_status lock(const dpmf_i_noise_state *state) {
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     if (flock(state->file, LOCK_EX | LOCK_NB) == 0) return DPMF_OK;
-    if (errno != EWOULDBLOCK) return dpmf_i_secret_fail("lock", WHAT, state->path, errno);
-    return dpmf_i_fail(DPMF_ERROR_IO, "the state file '%s' is in use by another stream",
-                       dpmf_i_secret_show(state->path, shown));
+    if (errno != EWOULDBLOCK) return dpmf_i_crypto_secret_fail("lock", WHAT, state->path, errno);
+    return dpmf_i_base_fail(DPMF_ERROR_IO, "the state file '%s' is in use by another stream",
+                            dpmf_i_crypto_secret_show(state->path, shown));
 }
 
-dpmf_status dpmf_i_state_open(const char *path, const dpmf_i_identity *identity, int replay, dpmf_i_state **out) {
+dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *identity, int replay,
+                                    dpmf_i_noise_state **out) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_state *state = NULL;
+    dpmf_i_noise_state *state = NULL;
     int64_t size = 0;
-    TRY(dpmf_i_alloc(1, sizeof *state, "the state of a noise stream", (void **)&state));
+    TRY(dpmf_i_base_alloc(1, sizeof *state, "the state of a noise stream", (void **)&state));
     state->file = -1;
     state->identity = *identity;
-    TRY_DONE(dpmf_i_copy_text(path, &state->path));
-    TRY_DONE(dpmf_i_secret_open(path, WHAT, 1, &state->file, &size));
+    TRY_DONE(dpmf_i_base_copy_text(path, &state->path));
+    TRY_DONE(dpmf_i_crypto_secret_open(path, WHAT, 1, &state->file, &size));
     if (state->file >= 0) {
         TRY_DONE(lock(state));
         TRY_DONE(read_file(state, size, replay));
     } else {
-        TRY_DONE(dpmf_i_record_make(identity, DPMF_I_RECORD_STATE, state->head));
+        TRY_DONE(dpmf_i_noise_record_make(identity, DPMF_I_NOISE_RECORD_STATE, state->head));
     }
     *out = state;
     state = NULL;
 done:
-    dpmf_i_state_close(state, 0);
+    dpmf_i_noise_state_close(state, 0);
     return status;
 }
 
-int64_t dpmf_i_state_reserved(const dpmf_i_state *state) {
+int64_t dpmf_i_noise_state_reserved(const dpmf_i_noise_state *state) {
     return state->now.reserved;
 }
 
-int64_t dpmf_i_state_arrived(const dpmf_i_state *state) {
+int64_t dpmf_i_noise_state_arrived(const dpmf_i_noise_state *state) {
     return state->now.arrived;
 }
 
 /* ---- writing ---- */
 
-static dpmf_status make_file(dpmf_i_state *state, const slot *first) {
+static dpmf_status make_file(dpmf_i_noise_state *state, const slot *first) {
     const slot before = {0};
     uint8_t bytes[FILE_SIZE];
-    memcpy(bytes, state->head, DPMF_I_RECORD);
-    TRY(slot_encode(state, &before, bytes + DPMF_I_RECORD));
-    TRY(slot_encode(state, first, bytes + 2 * DPMF_I_RECORD));
-    return dpmf_i_secret_create(state->path, WHAT, bytes, sizeof bytes, 0, NULL, &state->file);
+    memcpy(bytes, state->head, DPMF_I_NOISE_RECORD);
+    TRY(slot_encode(state, &before, bytes + DPMF_I_NOISE_RECORD));
+    TRY(slot_encode(state, first, bytes + 2 * DPMF_I_NOISE_RECORD));
+    return dpmf_i_crypto_secret_create(state->path, WHAT, bytes, sizeof bytes, 0, NULL, &state->file);
 }
 
-static dpmf_status write_slot(dpmf_i_state *state, int64_t reserved, int64_t arrived) {
+static dpmf_status write_slot(dpmf_i_noise_state *state, int64_t reserved, int64_t arrived) {
     const slot next = {state->now.sequence + 1, reserved, arrived};
-    uint8_t record[DPMF_I_RECORD];
+    uint8_t record[DPMF_I_NOISE_RECORD];
     struct stat info;
     if (state->file < 0) {
         TRY(make_file(state, &next));
     } else {
         /* A file without a name protects nobody: the next program would not find it. */
-        if (fstat(state->file, &info) != 0) return dpmf_i_secret_fail("write", WHAT, state->path, errno);
-        if (info.st_nlink == 0) return dpmf_i_secret_fail("write", WHAT, state->path, ENOENT);
+        if (fstat(state->file, &info) != 0) return dpmf_i_crypto_secret_fail("write", WHAT, state->path, errno);
+        if (info.st_nlink == 0) return dpmf_i_crypto_secret_fail("write", WHAT, state->path, ENOENT);
         TRY(slot_encode(state, &next, record));
-        TRY(dpmf_i_secret_write(state->file, state->path, WHAT, (int64_t)(1 + next.sequence % 2) * DPMF_I_RECORD,
-                                record, sizeof record));
+        TRY(dpmf_i_crypto_secret_write(state->file, state->path, WHAT,
+                                       (int64_t)(1 + next.sequence % 2) * DPMF_I_NOISE_RECORD, record, sizeof record));
     }
     state->now = next;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_state_reserve(dpmf_i_state *state) {
+dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state) {
     assert(state->now.reserved < state->identity.steps);
     return write_slot(state, state->now.reserved + 1, state->now.reserved);
 }
 
-void dpmf_i_state_close(dpmf_i_state *state, int arrived) {
+void dpmf_i_noise_state_close(dpmf_i_noise_state *state, int arrived) {
     if (state == NULL) return;
     if (arrived && state->file >= 0 && state->now.arrived < state->now.reserved) {
         /* If it cannot be said, the last row stays in doubt: safe, and the next program will ask. */
@@ -202,7 +203,7 @@ void dpmf_i_state_close(dpmf_i_state *state, int arrived) {
         (void)status;
     }
     if (state->file >= 0) close(state->file); /* which unlocks, once no process holds it */
-    dpmf_i_free(state->path);
-    dpmf_i_wipe(state, sizeof *state);
-    dpmf_i_free(state);
+    dpmf_i_base_free(state->path);
+    dpmf_i_crypto_wipe(state, sizeof *state);
+    dpmf_i_base_free(state);
 }

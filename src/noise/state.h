@@ -5,26 +5,26 @@
 
 #include "noise/record.h"
 
-typedef struct dpmf_i_state dpmf_i_state;
+typedef struct dpmf_i_noise_state dpmf_i_noise_state;
 
 /*
  * Opens and locks the file, or remembers that there is none yet. `replay`: one damaged record of the two is forgiven.
  * Nothing is written.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_state_open(const char *path, const dpmf_i_identity *identity, int replay,
-                                              dpmf_i_state **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *identity, int replay,
+                                                    dpmf_i_noise_state **out);
 
 /* Rows 0 .. reserved-1 have been reserved; those from `arrived` on (none or one) may not have been handed out. */
-int64_t dpmf_i_state_reserved(const dpmf_i_state *state);
-int64_t dpmf_i_state_arrived(const dpmf_i_state *state);
+int64_t dpmf_i_noise_state_reserved(const dpmf_i_noise_state *state);
+int64_t dpmf_i_noise_state_arrived(const dpmf_i_noise_state *state);
 
 /* Reserves row `reserved`: on the disk when it returns. All rows before it have arrived. Never allocates but once. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_state_reserve(dpmf_i_state *state);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state);
 
 /*
  * Closes and wipes. `arrived`: first says in the file, if it can, that all reserved rows have. In a child after fork()
  * that must be 0: the file and its lock are the parent's.
  */
-void dpmf_i_state_close(dpmf_i_state *state, int arrived);
+void dpmf_i_noise_state_close(dpmf_i_noise_state *state, int arrived);
 
 #endif

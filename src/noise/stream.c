@@ -17,7 +17,7 @@
 /* A thread takes about so many coordinates at a time: enough to hide what taking costs. */
 static const int64_t TAKEN = 1 << 16;
 
-double dpmf_i_stream_factor(const dpmf_i_plan *plan, int64_t t) {
+double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t) {
     const dpmf_strategy *s = plan->strategy;
     double factor = 1;
     while (s != plan->leaf) {
@@ -32,8 +32,8 @@ double dpmf_i_stream_factor(const dpmf_i_plan *plan, int64_t t) {
 }
 
 /* Block by block, then step by step inside one: few families take other than one seed a step. */
-uint64_t dpmf_i_stream_seed_row(dpmf_i_stream *s, int64_t t) {
-    const dpmf_i_plan *plan = &s->plan;
+uint64_t dpmf_i_noise_stream_seed_row(dpmf_i_noise_stream *s, int64_t t) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     int64_t local = t % plan->length, start = t - local;
     uint64_t before = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
     if (plan->leaf->ops->seeds == NULL) return before + (uint64_t)local;
@@ -49,51 +49,51 @@ uint64_t dpmf_i_stream_seed_row(dpmf_i_stream *s, int64_t t) {
 /* ---- work on tiles ---- */
 
 typedef struct task {
-    dpmf_i_stream *stream;
+    dpmf_i_noise_stream *stream;
     int64_t rows;  /* to make; 0: none */
     int64_t group; /* tiles at a time */
     int emit, add;
     double scale;
     int64_t segments;
-    const dpmf_i_segment *segment;
+    const dpmf_i_noise_segment *segment;
 } task;
 
-static dpmf_i_tile tile_at(const dpmf_i_stream *s, int64_t index) {
-    const dpmf_i_plan *plan = &s->plan;
+static dpmf_i_noise_tile tile_at(const dpmf_i_noise_stream *s, int64_t index) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     int64_t start = index * plan->tile, slot_size = plan->slot_bytes / (plan->padded > 0 ? plan->padded : 1);
-    return (dpmf_i_tile){plan->base + start, dpmf_i_at_most(plan->tile, plan->padded - start),
-                         s->slots + start * slot_size};
+    return (dpmf_i_noise_tile){plan->base + start, dpmf_i_noise_at_most(plan->tile, plan->padded - start),
+                               s->slots + start * slot_size};
 }
 
 /* x[0..count) goes to the coordinates from `at` on, counted from the first; *k and *before: the segment that has it. */
 static void emit_part(const task *job, int64_t at, int64_t count, const char *x, int64_t *k, int64_t *before) {
-    const dpmf_i_stream *s = job->stream;
+    const dpmf_i_noise_stream *s = job->stream;
     size_t size = s->plan.size;
     while (count > 0) {
         while (*before + job->segment[*k].count <= at)
             *before += job->segment[(*k)++].count;
-        int64_t inside = at - *before, part = dpmf_i_at_most(count, job->segment[*k].count - inside);
+        int64_t inside = at - *before, part = dpmf_i_noise_at_most(count, job->segment[*k].count - inside);
         char *y = (char *)job->segment[*k].memory + (size_t)inside * size;
         (job->add ? s->kernels->add : s->kernels->store)(part, job->scale, x, y);
         at += part, count -= part, x += (size_t)part * size;
     }
 }
 
-static void emit_tile(const task *job, const dpmf_i_tile *tile, const char *row, int64_t *k, int64_t *before) {
-    const dpmf_i_plan *plan = &job->stream->plan;
+static void emit_tile(const task *job, const dpmf_i_noise_tile *tile, const char *row, int64_t *k, int64_t *before) {
+    const dpmf_i_noise_plan *plan = &job->stream->plan;
     int64_t from = tile->start > plan->first ? tile->start : plan->first;
-    int64_t to = dpmf_i_at_most(tile->start + tile->count, plan->first + plan->count);
+    int64_t to = dpmf_i_noise_at_most(tile->start + tile->count, plan->first + plan->count);
     emit_part(job, from - plan->first, to - from, row + (size_t)(from - tile->start) * plan->size, k, before);
 }
 
 static dpmf_status work(void *context, int64_t item, int worker) {
     const task *job = context;
-    const dpmf_i_stream *s = job->stream;
-    const dpmf_i_plan *plan = &s->plan;
+    const dpmf_i_noise_stream *s = job->stream;
+    const dpmf_i_noise_plan *plan = &s->plan;
     char *scratch = s->scratch + worker * plan->scratch_bytes;
-    int64_t last = dpmf_i_at_most((item + 1) * job->group, plan->tiles), k = 0, before = 0;
+    int64_t last = dpmf_i_noise_at_most((item + 1) * job->group, plan->tiles), k = 0, before = 0;
     for (int64_t i = item * job->group; i < last; i++) {
-        dpmf_i_tile tile = tile_at(s, i);
+        dpmf_i_noise_tile tile = tile_at(s, i);
         if (job->rows > 0) plan->family->make(s, &tile, scratch, job->rows);
         if (job->emit) emit_tile(job, &tile, plan->family->row(s, &tile, scratch, s->step), &k, &before);
     }
@@ -101,9 +101,9 @@ static dpmf_status work(void *context, int64_t item, int worker) {
 }
 
 static void run_tiles(task *job) {
-    const dpmf_i_plan *plan = &job->stream->plan;
-    int64_t most = dpmf_i_round_up(TAKEN, plan->tile) / plan->tile, share = plan->tiles / (4 * plan->threads);
-    job->group = dpmf_i_at_most(share < 1 ? 1 : share, most);
+    const dpmf_i_noise_plan *plan = &job->stream->plan;
+    int64_t most = dpmf_i_noise_round_up(TAKEN, plan->tile) / plan->tile, share = plan->tiles / (4 * plan->threads);
+    job->group = dpmf_i_noise_at_most(share < 1 ? 1 : share, most);
     int64_t items = (plan->tiles + job->group - 1) / job->group;
     if (job->stream->pool == NULL || items <= 1) {
         for (int64_t item = 0; item < items; item++) {
@@ -111,15 +111,15 @@ static void run_tiles(task *job) {
             assert(status == DPMF_OK), (void)status;
         }
     } else {
-        dpmf_status status = dpmf_i_pool_run(job->stream->pool, items, work, job);
+        dpmf_status status = dpmf_i_base_pool_run(job->stream->pool, items, work, job);
         assert(status == DPMF_OK), (void)status;
     }
 }
 
 /* Makes `rows` rows from s->made on, and emits row s->step if the task says so. */
 static void advance(task *job) {
-    dpmf_i_stream *s = job->stream;
-    const dpmf_i_plan *plan = &s->plan;
+    dpmf_i_noise_stream *s = job->stream;
+    const dpmf_i_noise_plan *plan = &s->plan;
     if (job->rows > 0) {
         plan->family->prepare(s, s->made, job->rows);
         if (plan->family->holds && !plan->family->has_state) s->kept = s->made;
@@ -129,59 +129,59 @@ static void advance(task *job) {
     if (plan->family->has_state && s->kept < s->made - plan->lags) s->kept = s->made - plan->lags;
 }
 
-static dpmf_status check_segments(const dpmf_i_stream *s, int64_t segments, const dpmf_i_segment *segment) {
+static dpmf_status check_segments(const dpmf_i_noise_stream *s, int64_t segments, const dpmf_i_noise_segment *segment) {
     int64_t sum = 0;
     if (segments < 0 || (segments > 0 && segment == NULL))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld segments at %p, accepted 0 and up, not NULL", (long long)segments,
-                           (const void *)segment);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld segments at %p, accepted 0 and up, not NULL",
+                                (long long)segments, (const void *)segment);
     for (int64_t i = 0; i < segments; i++) {
         if (segment[i].count < 0 || segment[i].count > s->plan.count - sum)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                               "segment %lld of %lld numbers, accepted 0 to %lld: they hold %lld "
-                               "in all",
-                               (long long)i, (long long)segment[i].count, (long long)(s->plan.count - sum),
-                               (long long)s->plan.count);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "segment %lld of %lld numbers, accepted 0 to %lld: they hold %lld "
+                                    "in all",
+                                    (long long)i, (long long)segment[i].count, (long long)(s->plan.count - sum),
+                                    (long long)s->plan.count);
         if (segment[i].memory == NULL && segment[i].count > 0)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "segment %lld: its memory is NULL", (long long)i);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %lld: its memory is NULL", (long long)i);
         sum += segment[i].count;
     }
     if (sum != s->plan.count)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the segments hold %lld numbers, accepted %lld", (long long)sum,
-                           (long long)s->plan.count);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments hold %lld numbers, accepted %lld", (long long)sum,
+                                (long long)s->plan.count);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_stream_emit(dpmf_i_stream *s, double scale, int add, int64_t segments,
-                               const dpmf_i_segment *segment) {
+dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, int add, int64_t segments,
+                                     const dpmf_i_noise_segment *segment) {
     int64_t steps = s->plan.strategy->steps;
     if (s->step >= steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
-                           (long long)s->step, (long long)(steps - 1), (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
+                                (long long)s->step, (long long)(steps - 1), (long long)steps);
     TRY(check_segments(s, segments, segment));
     task job = {.stream = s, .emit = 1, .add = add, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
-    if (s->step == s->made) job.rows = dpmf_i_at_most(s->plan.ahead, steps - s->made);
+    if (s->step == s->made) job.rows = dpmf_i_noise_at_most(s->plan.ahead, steps - s->made);
     advance(&job);
     s->step++;
     return DPMF_OK;
 }
 
-int64_t dpmf_i_stream_step(const dpmf_i_stream *s) {
+int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *s) {
     return s->step;
 }
 
 /* ---- to any step ---- */
 
-static void restart(dpmf_i_stream *s, int64_t t) {
+static void restart(dpmf_i_noise_stream *s, int64_t t) {
     memset(s->slots, 0, (size_t)s->plan.slot_bytes);
     s->step = s->made = s->kept = t;
 }
 
-dpmf_status dpmf_i_stream_seek(dpmf_i_stream *s, int64_t step, const dpmf_run *run) {
-    const dpmf_i_plan *plan = &s->plan;
+dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *s, int64_t step, const dpmf_run *run) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     if (step < 0 || step > plan->strategy->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
-                           (long long)plan->strategy->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
+                                (long long)plan->strategy->steps);
     if (plan->family->holds && plan->slots > 0 && step >= s->kept && step <= s->made) {
         s->step = step;
         return DPMF_OK;
@@ -195,10 +195,10 @@ dpmf_status dpmf_i_stream_seek(dpmf_i_stream *s, int64_t step, const dpmf_run *r
     int64_t from = s->made;
     while (s->made < step) {
         int64_t left = plan->family->holds ? plan->strategy->steps - s->made : step - s->made;
-        task job = {.stream = s, .rows = dpmf_i_at_most(plan->replay, left)};
+        task job = {.stream = s, .rows = dpmf_i_noise_at_most(plan->replay, left)};
         advance(&job);
-        s->step = dpmf_i_at_most(s->made, step);
-        TRY(dpmf_i_progress(run, "replaying noise", (double)(s->step - from) / (double)(step - from)));
+        s->step = dpmf_i_noise_at_most(s->made, step);
+        TRY(dpmf_i_base_progress(run, "replaying noise", (double)(s->step - from) / (double)(step - from)));
     }
     s->step = step;
     return DPMF_OK;
@@ -206,29 +206,29 @@ dpmf_status dpmf_i_stream_seek(dpmf_i_stream *s, int64_t step, const dpmf_run *r
 
 /* ---- the state as bytes: rows made so far where they run ahead, then slot after slot ---- */
 
-static int64_t head_size(const dpmf_i_stream *s) {
+static int64_t head_size(const dpmf_i_noise_stream *s) {
     return s->plan.family->holds ? (int64_t)sizeof(int64_t) : 0;
 }
 
-dpmf_i_stream_layout dpmf_i_stream_state_layout(const dpmf_i_stream *s) {
-    const dpmf_i_plan *plan = &s->plan;
-    if (!plan->family->has_state) return (dpmf_i_stream_layout){0};
+dpmf_i_noise_stream_layout dpmf_i_noise_stream_state_layout(const dpmf_i_noise_stream *s) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    if (!plan->family->has_state) return (dpmf_i_noise_stream_layout){0};
     int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size;
-    return (dpmf_i_stream_layout){head_size(s), plan->slots, size};
+    return (dpmf_i_noise_stream_layout){head_size(s), plan->slots, size};
 }
 
-int64_t dpmf_i_stream_state_size(const dpmf_i_stream *s) {
-    const dpmf_i_stream_layout of = dpmf_i_stream_state_layout(s);
+int64_t dpmf_i_noise_stream_state_size(const dpmf_i_noise_stream *s) {
+    const dpmf_i_noise_stream_layout of = dpmf_i_noise_stream_state_layout(s);
     return of.head + of.slots * s->plan.count * of.size;
 }
 
-static void copy_slots(const dpmf_i_stream *s, uint8_t *bytes, int load) {
-    const dpmf_i_plan *plan = &s->plan;
+static void copy_slots(const dpmf_i_noise_stream *s, uint8_t *bytes, int load) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     size_t size = plan->family->in_doubles ? sizeof(double) : plan->size;
     for (int64_t k = 0; k < plan->tiles; k++) {
-        dpmf_i_tile tile = tile_at(s, k);
+        dpmf_i_noise_tile tile = tile_at(s, k);
         int64_t from = tile.start > plan->first ? tile.start : plan->first;
-        int64_t to = dpmf_i_at_most(tile.start + tile.count, plan->first + plan->count);
+        int64_t to = dpmf_i_noise_at_most(tile.start + tile.count, plan->first + plan->count);
         for (int64_t j = 0; j < plan->slots; j++) {
             char *inside = tile.slots + (size_t)(j * tile.count + from - tile.start) * size;
             uint8_t *outside = bytes + (size_t)(j * plan->count + from - plan->first) * size;
@@ -240,24 +240,25 @@ static void copy_slots(const dpmf_i_stream *s, uint8_t *bytes, int load) {
     }
 }
 
-dpmf_status dpmf_i_stream_state_save(const dpmf_i_stream *s, uint8_t *bytes) {
+dpmf_status dpmf_i_noise_stream_state_save(const dpmf_i_noise_stream *s, uint8_t *bytes) {
     if (!s->plan.family->has_state) return DPMF_OK;
     memcpy(bytes, &s->made, (size_t)head_size(s));
     copy_slots(s, bytes + head_size(s), 0);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_stream_state_load(dpmf_i_stream *s, int64_t step, const uint8_t *bytes) {
-    const dpmf_i_plan *plan = &s->plan;
+dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *s, int64_t step, const uint8_t *bytes) {
+    const dpmf_i_noise_plan *plan = &s->plan;
     int64_t steps = plan->strategy->steps, made = step;
     if (step < 0 || step > steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step, (long long)steps);
-    if (!plan->family->has_state) return dpmf_i_stream_seek(s, step, NULL);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
+                                (long long)steps);
+    if (!plan->family->has_state) return dpmf_i_noise_stream_seek(s, step, NULL);
     memcpy(&made, bytes, (size_t)head_size(s));
     if (made < step || made > steps || made - step > plan->lags)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "noise state: %lld rows made at step %lld, accepted %lld to %lld",
-                           (long long)made, (long long)step, (long long)step,
-                           (long long)dpmf_i_at_most(step + plan->lags, steps));
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "noise state: %lld rows made at step %lld, accepted %lld to %lld",
+                                (long long)made, (long long)step, (long long)step,
+                                (long long)dpmf_i_noise_at_most(step + plan->lags, steps));
     memset(s->slots, 0, (size_t)plan->slot_bytes);
     copy_slots(s, (uint8_t *)bytes + head_size(s), 1); /* only read */
     s->step = s->kept = step;

@@ -9,57 +9,59 @@
 #include "base/threads.h"
 #include "crypto/seed.h"
 
-typedef struct dpmf_i_stream dpmf_i_stream;
+typedef struct dpmf_i_noise_stream dpmf_i_noise_stream;
 
-typedef struct dpmf_i_stream_options {
-    dpmf_i_precision precision;
+typedef struct dpmf_i_noise_stream_options {
+    dpmf_i_crypto_precision precision;
     int64_t first, count; /* coordinates */
     int64_t lookahead;    /* rows made at a time per tile: 0 chosen, 1 none; never changes a bit */
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
-} dpmf_i_stream_options;
+} dpmf_i_noise_stream_options;
 
 /* Everything is allocated here; `strategy` and `seed` are borrowed and must outlive the stream. pool may be NULL. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_create(const dpmf_strategy *strategy, const dpmf_i_seed *seed,
-                                                 const dpmf_i_stream_options *options, dpmf_i_pool *pool,
-                                                 dpmf_i_stream **out);
-void dpmf_i_stream_free(dpmf_i_stream *stream); /* wipes its buffers */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
+                                                       const dpmf_i_noise_stream_options *options,
+                                                       dpmf_i_base_pool *pool, dpmf_i_noise_stream **out);
+void dpmf_i_noise_stream_free(dpmf_i_noise_stream *stream); /* wipes its buffers */
 
 /* Memory that create will take, in all and for the buffers alone (buffers x count x size of a number). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_memory(const dpmf_strategy *strategy, const dpmf_i_stream_options *options,
-                                                 int threads, uint64_t *all, uint64_t *buffers);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *strategy,
+                                                       const dpmf_i_noise_stream_options *options, int threads,
+                                                       uint64_t *all, uint64_t *buffers);
 
 /* Where a row goes: segments of caller memory that together hold `count` numbers, in order. */
-typedef dpmf_segment dpmf_i_segment;
+typedef dpmf_segment dpmf_i_noise_segment;
 
 /*
  * The next row: each number x of it is stored as scale * x (add = 0) or added, y += scale * x (add = 1). Never
  * allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_emit(dpmf_i_stream *stream, double scale, int add, int64_t segments,
-                                               const dpmf_i_segment *segment);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream, double scale, int add,
+                                                     int64_t segments, const dpmf_i_noise_segment *segment);
 
-int64_t dpmf_i_stream_step(const dpmf_i_stream *stream); /* of the next row */
+int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *stream); /* of the next row */
 
 /*
  * To any step: forward, or back to the start of its block and forward; the same bits as a stream that never stopped. If
- * it is cancelled, the stream is at a step on the way, which dpmf_i_stream_step says, and goes on from there.
+ * it is cancelled, the stream is at a step on the way, which dpmf_i_noise_stream_step says, and goes on from there.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_seek(dpmf_i_stream *stream, int64_t step, const dpmf_run *run);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *stream, int64_t step, const dpmf_run *run);
 
 /* The buffers as bytes, for a state file: size, copy out, copy in (at `step`). */
-int64_t dpmf_i_stream_state_size(const dpmf_i_stream *stream);
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_state_save(const dpmf_i_stream *stream, uint8_t *bytes);
-DPMF_MUST_CHECK dpmf_status dpmf_i_stream_state_load(dpmf_i_stream *stream, int64_t step, const uint8_t *bytes);
+int64_t dpmf_i_noise_stream_state_size(const dpmf_i_noise_stream *stream);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_save(const dpmf_i_noise_stream *stream, uint8_t *bytes);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *stream, int64_t step,
+                                                           const uint8_t *bytes);
 
 /*
  * How those bytes are laid out: `head` bytes that are the same for every shard at the same row, then `slots` rows of
  * `size` bytes a coordinate.
  */
-typedef struct dpmf_i_stream_layout {
+typedef struct dpmf_i_noise_stream_layout {
     int64_t head, slots, size;
-} dpmf_i_stream_layout;
-dpmf_i_stream_layout dpmf_i_stream_state_layout(const dpmf_i_stream *stream);
+} dpmf_i_noise_stream_layout;
+dpmf_i_noise_stream_layout dpmf_i_noise_stream_state_layout(const dpmf_i_noise_stream *stream);
 
 #endif

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-dpmf_status dpmf_i_whole_inverse(const dpmf_strategy *s, double *w) {
+dpmf_status dpmf_i_noise_whole_inverse(const dpmf_strategy *s, double *w) {
     const double *matrix = dpmf_i_strategy_dense_matrix(s);
     if (matrix == NULL) return dpmf_i_strategy_left_inverse(s, w);
     memcpy(w, matrix, (size_t)(s->steps * s->steps) * sizeof *w);
-    return dpmf_i_lower_invert(s->steps, w);
+    return dpmf_i_base_lower_invert(s->steps, w);
 }

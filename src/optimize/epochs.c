@@ -37,8 +37,8 @@ static const double HIGH_BARRIER = 0.03; /* times n: bounds this far apart, reac
 
 typedef struct search {
     const dpmf_i_optimize_task *task;
-    dpmf_i_epochs epochs;
-    dpmf_i_epochs_climb climb;
+    dpmf_i_optimum_epochs epochs;
+    dpmf_i_optimum_epochs_climb climb;
     int want;            /* a matrix? */
     double *x, *c;       /* if so: scratch; the best C so far */
     double lower, upper; /* squared */
@@ -52,7 +52,7 @@ static dpmf_status report(const search *s) {
     char text[120];
     snprintf(text, sizeof text, "cyclic optimum, %d steps, certificate %.9g", s->climb.iterations,
              sqrt(s->upper / s->lower));
-    return dpmf_i_progress(&s->task->options->run, text, -1);
+    return dpmf_i_base_progress(&s->task->options->run, text, -1);
 }
 
 /* The loss of the mechanism that a repair of X gives; kept if it is the best so far. */
@@ -61,17 +61,17 @@ static dpmf_status try_repair(search *s, int by_adding) {
     const dpmf_optimize_options *o = s->task->options;
     double sensitivity = 0, loss = 0, *inverse = s->x;
     int definite = 0;
-    TRY(dpmf_i_progress(&o->run, "cyclic optimum: the matrix", -1));
-    TRY(dpmf_i_epochs_fill(&s->epochs, &s->climb.point, s->x));
-    TRY(dpmf_i_progress(&o->run, "cyclic optimum: its factor", -1));
-    TRY(dpmf_i_epochs_repair(n, b, by_adding, s->x, &definite));
+    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: the matrix", -1));
+    TRY(dpmf_i_optimum_epochs_fill(&s->epochs, &s->climb.point, s->x));
+    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: its factor", -1));
+    TRY(dpmf_i_optimum_epochs_repair(n, b, by_adding, s->x, &definite));
     if (!definite) return DPMF_OK; /* too far from the optimum yet */
-    TRY(dpmf_i_progress(&o->run, "cyclic optimum: its loss", -1));
-    TRY(dpmf_i_epochs_sensitivity(n, b, s->x, &sensitivity));
-    TRY(dpmf_i_alloc_square(n, "the inverse of C", &inverse));
+    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: its loss", -1));
+    TRY(dpmf_i_optimum_epochs_sensitivity(n, b, s->x, &sensitivity));
+    TRY(dpmf_i_base_alloc_square(n, "the inverse of C", &inverse));
     memcpy(inverse, s->x, (size_t)(n * n) * sizeof *inverse);
-    dpmf_status status = dpmf_i_epochs_loss(s->task->workload, is_max(s), o->weights, inverse, &loss);
-    dpmf_i_free(inverse);
+    dpmf_status status = dpmf_i_optimum_epochs_loss(s->task->workload, is_max(s), o->weights, inverse, &loss);
+    dpmf_i_base_free(inverse);
     if (status != DPMF_OK) return status;
     if (sensitivity * loss < s->upper) {
         double *kept = s->c;
@@ -99,13 +99,13 @@ static dpmf_status certify(search *s) {
     }
     TRY(try_repair(s, 0));
     if (gap(s) > tolerance && gap(s) <= tolerance + 1.1 * error && s->epochs.n <= CONFIRM_STEPS_MAX) {
-        TRY(dpmf_i_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
-        TRY(dpmf_i_epochs_climb_confirm(&s->climb));
+        TRY(dpmf_i_base_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
+        TRY(dpmf_i_optimum_epochs_climb_confirm(&s->climb));
         s->lower = s->climb.lower;
         TRY(report(s));
     }
     if (gap(s) <= tolerance || !(s->climb.upper < s->upper)) return DPMF_OK;
-    TRY(dpmf_i_epochs_climb_revisit(&s->climb));
+    TRY(dpmf_i_optimum_epochs_climb_revisit(&s->climb));
     return try_repair(s, 1);
 }
 
@@ -121,13 +121,13 @@ static dpmf_status run_search(search *s) {
     double decrease = is_max(s) ? 0 : 0.02 * tolerance;
     s->climb.enough = (1 + tolerance) * (1 + tolerance);
     s->climb.barrier = barrier / steps;
-    TRY(dpmf_i_epochs_climb_start(&s->climb));
+    TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));
     for (int round = 0, tried = is_max(s); round < ROUNDS; round++) {
         int before = s->climb.iterations;
         s->climb.barrier = barrier / steps;
         /* the largest row of the error moves in the first order of what the dual lacks in the second */
         if (is_max(s)) decrease = fmax(1e-13, 0.01 * barrier * barrier);
-        TRY(dpmf_i_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
+        TRY(dpmf_i_optimum_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
         TRY(certify(s));
         if (gap(s) <= tolerance || (barrier <= least && tried && s->climb.iterations < before + 3)) break;
         if (!tried && gap(s) > 100 * tolerance && barrier < HIGH_BARRIER) {
@@ -141,7 +141,7 @@ static dpmf_status run_search(search *s) {
         tried = 1;
     }
     if (isfinite(s->upper)) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
 }
 
 static dpmf_optimization result_of(const search *s) {
@@ -158,28 +158,28 @@ static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, in
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
     search s = {.task = task, .upper = INFINITY, .want = n <= DPMF_DENSE_STEPS_MAX};
-    dpmf_i_pool *pool = NULL;
+    dpmf_i_base_pool *pool = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
     double quadrature = fmin(1e-9, fmax(1e-13, 1e-3 * o->tolerance));
-    TRY_DONE(dpmf_i_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
-    TRY_DONE(dpmf_i_epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
-    TRY_DONE(dpmf_i_epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
+    TRY_DONE(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
+    TRY_DONE(dpmf_i_optimum_epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
     if (s.want) {
-        TRY_DONE(dpmf_i_alloc_square(n, "X", &s.x));
-        TRY_DONE(dpmf_i_alloc_square(n, "C", &s.c));
+        TRY_DONE(dpmf_i_base_alloc_square(n, "X", &s.x));
+        TRY_DONE(dpmf_i_base_alloc_square(n, "C", &s.c));
     }
     TRY_DONE(run_search(&s));
     if (s.want && out != NULL) TRY_DONE(dpmf_strategy_create_dense(n, s.c, &strategy));
     *result = result_of(&s);
     if (out != NULL) *out = strategy;
 done:
-    dpmf_i_free(s.x);
-    dpmf_i_free(s.c);
-    dpmf_i_epochs_climb_free(&s.climb);
-    dpmf_i_epochs_free(&s.epochs);
-    dpmf_i_pool_free(pool);
+    dpmf_i_base_free(s.x);
+    dpmf_i_base_free(s.c);
+    dpmf_i_optimum_epochs_climb_free(&s.climb);
+    dpmf_i_optimum_epochs_free(&s.epochs);
+    dpmf_i_base_pool_free(pool);
     return status;
 }
 
@@ -187,19 +187,19 @@ static dpmf_status optimize_form(const dpmf_i_optimize_task *task, int64_t k, in
                                  dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
-    dpmf_i_forms_task forms = {.workload = task->workload,
-                               .k = k,
-                               .b = b,
-                               .constraint = o->constraint,
-                               .max_loss = o->loss == DPMF_LOSS_MAX,
-                               .weights = o->weights,
-                               .tolerance = o->tolerance,
-                               .run = &o->run};
-    dpmf_i_forms_answer found;
+    dpmf_i_optimum_epochs_forms_task forms = {.workload = task->workload,
+                                              .k = k,
+                                              .b = b,
+                                              .constraint = o->constraint,
+                                              .max_loss = o->loss == DPMF_LOSS_MAX,
+                                              .weights = o->weights,
+                                              .tolerance = o->tolerance,
+                                              .run = &o->run};
+    dpmf_i_optimum_epochs_forms_answer found;
     dpmf_strategy *strategy = NULL;
-    TRY(dpmf_i_forms_solve(&forms, &found));
+    TRY(dpmf_i_optimum_epochs_forms_solve(&forms, &found));
     dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
-    dpmf_i_free(found.c);
+    dpmf_i_base_free(found.c);
     if (status != DPMF_OK) return status;
     double steps = forms.max_loss ? 1 : (double)n;
     *result =
@@ -216,10 +216,10 @@ static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
     int max_loss = o->loss == DPMF_LOSS_MAX;
-    dpmf_i_full_optimum found = {0};
+    dpmf_i_optimum_epochs_full_optimum found = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_full_solve(task->workload, max_loss, o->weights, o->tolerance, &o->run, &found));
+    TRY_DONE(dpmf_i_optimum_epochs_full_solve(task->workload, max_loss, o->weights, o->tolerance, &o->run, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, 1, found.diagonal, &strategy));
     double steps = max_loss ? 1 : (double)n;
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
@@ -229,7 +229,7 @@ static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy
                                   .scope = SCOPE_ZERO};
     if (out != NULL) *out = strategy;
 done:
-    dpmf_i_free(found.diagonal);
+    dpmf_i_base_free(found.diagonal);
     return status;
 }
 
@@ -246,29 +246,33 @@ static dpmf_status check_task(const dpmf_i_optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     dpmf_participation_kind kind = task->participation->kind;
     if (kind == DPMF_PARTICIPATION_SHUFFLED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "family dense, participation %s: no optimum is known; optimize for another one with "
-                           "--optimize-participation, for example cyclic:%lld,%lld",
-                           task->participation->text, (long long)task->participation->count,
-                           (long long)task->participation->separation);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family dense, participation %s: no optimum is known; optimize for another one with "
+                                "--optimize-participation, for example cyclic:%lld,%lld",
+                                task->participation->text, (long long)task->participation->count,
+                                (long long)task->participation->separation);
     if (kind == DPMF_PARTICIPATION_SINGLE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, minsep, full");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, minsep, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
-                           (int)o->constraint);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
+                                (int)o->constraint);
     if (o->constraint != DPMF_CONSTRAINT_ZERO && kind != DPMF_PARTICIPATION_CYCLIC)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "participation %s: the constraints non-negative and corners are for cyclic participation",
-                           task->participation->text);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "participation %s: the constraints non-negative and corners are for cyclic participation",
+            task->participation->text);
     if (!(o->tolerance >= 1e-10 && o->tolerance < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", o->tolerance);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further",
+                                o->tolerance);
     if (o->loss == DPMF_LOSS_MAX && o->weights != NULL)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
     for (int64_t t = 0; o->weights != NULL && t < task->workload->steps; t++)
         if (!(o->weights[t] > 0 && isfinite(o->weights[t])))
-            return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
-                               (long long)t, o->weights[t]);
+            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                    "weight of step %lld = %g, accepted for the optimum: above 0", (long long)t,
+                                    o->weights[t]);
     return DPMF_OK;
 }
 

@@ -21,7 +21,7 @@ static dpmf_status make_strategy(int tvblt, const dpmf_workload *workload, const
                                  const dpmf_i_optimum *optimum, dpmf_strategy **out) {
     if (tvblt) {
         double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
-        return dpmf_i_tvblt_optimize(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out,
+        return dpmf_i_optimize_tvblt(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out,
                                      NULL);
     }
     if (workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK; /* the bounds are the answer */
@@ -37,7 +37,7 @@ static dpmf_status optimize_optimum(const dpmf_i_optimize_task *task, int tvblt,
     TRY_DONE(
         dpmf_i_optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
     if (out != NULL) TRY_DONE(make_strategy(tvblt, task->workload, o, &optimum, &strategy));
-    const dpmf_i_tvblt *made = strategy == NULL ? NULL : dpmf_i_strategy_tvblt(strategy);
+    const dpmf_i_strategy_tvblt_parameters *made = strategy == NULL ? NULL : dpmf_i_strategy_tvblt(strategy);
     *result = (dpmf_optimization){.nodes = made == NULL ? 0 : made->nodes,
                                   .outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = optimum.iterations,
@@ -57,17 +57,17 @@ static int is_single(const dpmf_i_optimize_task *task) {
 static dpmf_status optimize_dense(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     if (!is_single(task)) return dpmf_i_optimize_epochs(task, out, result);
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
-                           (int)task->options->constraint);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
+                                (int)task->options->constraint);
     return optimize_optimum(task, 0, out, result);
 }
 
 static dpmf_status optimize_tvblt(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     if (!is_single(task))
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "family tvblt is optimized for single participation, not for %s "
-                           "(--optimize-participation single evaluates the result under another)",
-                           dpmf_participation_text(task->participation));
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family tvblt is optimized for single participation, not for %s "
+                                "(--optimize-participation single evaluates the result under another)",
+                                dpmf_participation_text(task->participation));
     return optimize_optimum(task, 1, out, result);
 }
 
@@ -118,17 +118,18 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
     dpmf_status status = DPMF_OK;
     char shown[64];
     if (family == NULL || workload == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
     const dpmf_i_optimize_family *known = dpmf_i_optimize_find(family);
     if (known == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "optimize: family '%s', accepted: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, "
-                           "blt, lowrank",
-                           dpmf_i_show(family, strlen(family), shown));
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "optimize: family '%s', accepted: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, "
+            "blt, lowrank",
+            dpmf_i_base_show(family, strlen(family), shown));
     TRY(dpmf_i_optimize_check(known, workload->steps, &o));
     if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
-                           (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
+                                (long long)dpmf_participation_steps(participation), (long long)workload->steps);
     if (participation == NULL)
         TRY(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, workload->steps, 1, 1, &single));
     dpmf_i_optimize_task task = {workload, participation == NULL ? single : participation, &o};

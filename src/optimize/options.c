@@ -2,8 +2,8 @@
 /* Optimize: defaults, names, and the checks that all families share. */
 #include "base/status.h"
 #include "optimize/optimize.h"
-#include "workload/participation.h"
 #include "strategy/tvblt.h"
+#include "workload/participation.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ const char *dpmf_outcome_name(dpmf_outcome outcome) {
 
 static const dpmf_i_optimize_family FAMILIES[] = {
     {.name = "dense", .constraint = 1},
-    {.name = "tvblt", .buffers_max = DPMF_I_TVBLT_NODES_MAX, .chooses = 1},
+    {.name = "tvblt", .buffers_max = DPMF_I_STRATEGY_TVBLT_NODES_MAX, .chooses = 1},
     {.name = "banded", .bands = 1},
     {.name = "toeplitz", .normalize = 1},
     {.name = "banded-toeplitz", .bands = 1, .normalize = 1},
@@ -38,52 +38,52 @@ const dpmf_i_optimize_family *dpmf_i_optimize_find(const char *family) {
 
 static dpmf_status check_bands(const dpmf_i_optimize_family *f, int64_t steps, int64_t bands) {
     if (!f->bands && bands != 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
-                           (long long)bands);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
+                                (long long)bands);
     if (f->bands && (bands < 1 || bands > steps))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
-                           (long long)bands, (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
+                                (long long)bands, (long long)steps);
     return DPMF_OK;
 }
 
 static dpmf_status check_buffers(const dpmf_i_optimize_family *f, const dpmf_optimize_options *o) {
     if (f->buffers_max == 0 && o->buffers != 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name,
-                           o->buffers);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name,
+                                o->buffers);
     if (f->buffers_max > 0 && (o->buffers < 0 || o->buffers > f->buffers_max || (o->buffers == 0 && !f->chooses)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
-                           f->buffers_max, f->chooses ? ", or 0 to choose" : "");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
+                                f->buffers_max, f->chooses ? ", or 0 to choose" : "");
     if (o->wanted_ratio != 0 && !(f->chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for blt and tvblt",
-                           f->name, o->wanted_ratio);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for blt and tvblt",
+                                f->name, o->wanted_ratio);
     return DPMF_OK;
 }
 
 static dpmf_status check_choices(const dpmf_i_optimize_family *f, const dpmf_optimize_options *o) {
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
     if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->normalize))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
-                           (int)o->normalize, f->normalize ? " to 2" : "");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
+                                (int)o->normalize, f->normalize ? " to 2" : "");
     if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->constraint))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name, (int)o->constraint,
-                           f->constraint ? " to 2" : "");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name,
+                                (int)o->constraint, f->constraint ? " to 2" : "");
     int variant = o->sweep || o->taper != 0 || o->settled_after != 0;
     if (variant && strcmp(f->name, "banded-toeplitz") != 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for banded-toeplitz",
-                           f->name);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "family %s: sweep, taper and settled_after are for banded-toeplitz", f->name);
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
     return DPMF_OK;
 }
 
 static dpmf_status check_weights(int64_t n, const double *weights) {
     for (int64_t t = 0; weights != NULL && t < n; t++)
         if (!(weights[t] > 0 && isfinite(weights[t])))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
-                               (long long)t);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
+                                    (long long)t);
     return DPMF_OK;
 }
 

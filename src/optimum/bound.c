@@ -52,21 +52,21 @@ static const char *const SCOPE[SCOPES] = {[NUCLEAR] = "any mechanism: nuclear no
                                           [OPTIMUM] = "any mechanism: dual of the optimum",
                                           [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss"};
 
-const char *dpmf_i_lower_bound_scope(const char *text) {
+const char *dpmf_i_optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
         if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
     return NULL;
 }
 
-dpmf_status dpmf_i_check_weights(int64_t n, const double *weights) {
+dpmf_status dpmf_i_optimum_check_weights(int64_t n, const double *weights) {
     double largest = 0;
     for (int64_t t = 0; t < n; t++) {
         if (!(weights[t] >= 0 && isfinite(weights[t])))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
-                               (long long)t, weights[t]);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
+                                    (long long)t, weights[t]);
         largest = fmax(largest, weights[t]);
     }
-    if (largest == 0) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
+    if (largest == 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
     return DPMF_OK;
 }
 
@@ -103,8 +103,8 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
     int64_t n = a->steps;
     double *u = NULL, *y = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(n, "a contribution", &u));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "an answer", &y));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a contribution", &u));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "an answer", &y));
     for (int64_t i = 0; i < p->count; i++)
         u[i * p->separation] = 1;
     TRY_DONE(dpmf_workload_apply(a, u, y));
@@ -115,10 +115,10 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
         largest = fmax(largest, u[t]);
     }
     out->max_loss = largest;
-    out->rms_loss = dpmf_i_norm(n, u) / sqrt((double)n);
+    out->rms_loss = dpmf_i_base_norm(n, u) / sqrt((double)n);
 done:
-    dpmf_i_free(u);
-    dpmf_i_free(y);
+    dpmf_i_base_free(u);
+    dpmf_i_base_free(y);
     return status;
 }
 
@@ -170,7 +170,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
     }
     double nuclear = 0;
     dpmf_lower_bound one = {0}, found = {0};
-    TRY(dpmf_i_nuclear_norm(a, o->weights, &o->run, &nuclear));
+    TRY(dpmf_i_optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
     if (p.count > 1 && a->form != DPMF_I_WORKLOAD_OPERATOR) TRY(contribution(a, &p, o->weights, &one));
     nuclear /= sqrt((double)p.apart * (double)a->steps);
     found.rms_loss = fmax(nuclear, one.rms_loss);
@@ -191,29 +191,30 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
 static dpmf_status check_options(const dpmf_workload *a, const dpmf_participation *participation,
                                  const dpmf_evaluate_options *o) {
     if (participation != NULL && participation->steps != a->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the participation has %lld steps, the workload %lld: they must agree",
-                           (long long)participation->steps, (long long)a->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the participation has %lld steps, the workload %lld: they must agree",
+                                (long long)participation->steps, (long long)a->steps);
     if ((int)o->adjacency < 0 || o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((int)o->lower_bound < 0 || o->lower_bound > DPMF_LOWER_BOUND_FORCE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "lower bound mode %d, accepted 0 to 2", (int)o->lower_bound);
-    return o->weights == NULL ? DPMF_OK : dpmf_i_check_weights(a->steps, o->weights);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lower bound mode %d, accepted 0 to 2", (int)o->lower_bound);
+    return o->weights == NULL ? DPMF_OK : dpmf_i_optimum_check_weights(a->steps, o->weights);
 }
 
 dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_lower_bound found = {0};
-    if (workload == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
+    if (workload == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
     if (wanted) TRY(strongest(workload, participation, &o, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "no proven lower bound is known for workload %s of %lld steps under participation %s",
-                           workload->text, (long long)workload->steps,
-                           participation == NULL ? "single" : participation->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "no proven lower bound is known for workload %s of %lld steps under participation %s",
+                                workload->text, (long long)workload->steps,
+                                participation == NULL ? "single" : participation->text);
     *out = found;
     return DPMF_OK;
 }

@@ -27,8 +27,8 @@
 #include "base/quadrature.h"
 #include "base/svd.h"
 #include "base/threads.h"
-#include "optimum/optimum.h"
 #include "optimum/chain.h"
+#include "optimum/optimum.h"
 #include "optimum/phi.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
@@ -47,7 +47,7 @@ typedef struct link {
 typedef struct builder {
     int64_t n;
     int nodes;
-    dpmf_i_chain chain;
+    dpmf_i_optimum_chain chain;
     link *links;   /* n x nodes */
     double *above; /* n x 5: ll, lm, mm, 0, det of the information from the steps before */
     double *x;     /* n x n */
@@ -65,7 +65,7 @@ static information observe(const double *l, double a, double z) {
 }
 
 static void filter_above(const builder *b, const double *v, const double *p, double shift, int node) {
-    const dpmf_i_chain *c = &b->chain;
+    const dpmf_i_optimum_chain *c = &b->chain;
     memset(b->above, 0, 5 * sizeof *b->above);
     for (int64_t t = 0; t + 1 < b->n; t++) {
         double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], y = beta * c->offset[t + 1];
@@ -86,7 +86,7 @@ static void filter_above(const builder *b, const double *v, const double *p, dou
 }
 
 static void filter_below(const builder *b, const double *v, const double *p, double shift, double weight, int node) {
-    const dpmf_i_chain *c = &b->chain;
+    const dpmf_i_optimum_chain *c = &b->chain;
     double ll = 0, lm = 0, mm = 0, det = 0; /* of z_t given the observations after t */
     for (int64_t t = b->n - 1; t >= 0; t--) {
         double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], z = c->offset[t];
@@ -149,42 +149,42 @@ static dpmf_status fill_columns(void *context, int64_t item, int worker) {
 static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
     b->n = a->steps;
     b->nodes = nodes;
-    TRY(dpmf_i_chain_create(a, 0, &b->chain));
-    TRY(dpmf_i_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
-    TRY(dpmf_i_alloc_doubles(5 * b->n, "a filter", &b->above));
-    return dpmf_i_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
+    TRY(dpmf_i_optimum_chain_create(a, 0, &b->chain));
+    TRY(dpmf_i_base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
+    TRY(dpmf_i_base_alloc_doubles(5 * b->n, "a filter", &b->above));
+    return dpmf_i_base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
 }
 
 static void builder_free(builder *b) {
-    dpmf_i_chain_free(&b->chain);
-    dpmf_i_free(b->links);
-    dpmf_i_free(b->above);
-    dpmf_i_free(b->work);
+    dpmf_i_optimum_chain_free(&b->chain);
+    dpmf_i_base_free(b->links);
+    dpmf_i_base_free(b->above);
+    dpmf_i_base_free(b->work);
 }
 
 /* X, both triangles. */
 static dpmf_status fill_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
     builder b = {.x = x};
-    dpmf_i_quadrature rule;
-    dpmf_i_pool *pool = NULL;
-    dpmf_i_phi *phi = NULL;
+    dpmf_i_base_quadrature rule;
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum_phi *phi = NULL;
     double low = 0, high = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_pool_create(run == NULL ? 0 : run->threads, &pool));
-    TRY_DONE(dpmf_i_phi_create(a, pool, &phi));
-    TRY_DONE(dpmf_i_phi_interval(phi, o->v, o->p, &low, &high));
-    dpmf_i_quadrature_fill(low, high, dpmf_i_quadrature_nodes(high / low, 1e-13), &rule);
-    TRY_DONE(builder_create(a, rule.count, dpmf_i_pool_threads(pool), &b));
+    TRY_DONE(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY_DONE(dpmf_i_optimum_phi_create(a, pool, &phi));
+    TRY_DONE(dpmf_i_optimum_phi_interval(phi, o->v, o->p, &low, &high));
+    dpmf_i_base_quadrature_fill(low, high, dpmf_i_base_quadrature_nodes(high / low, 1e-13), &rule);
+    TRY_DONE(builder_create(a, rule.count, dpmf_i_base_pool_threads(pool), &b));
     for (int j = 0; j < rule.count; j++) {
-        TRY_DONE(dpmf_i_progress(run, "matrix", (double)j / rule.count / 4));
+        TRY_DONE(dpmf_i_base_progress(run, "matrix", (double)j / rule.count / 4));
         filter_above(&b, o->v, o->p, rule.shift[j], j);
         filter_below(&b, o->v, o->p, rule.shift[j], rule.weight[j], j);
     }
-    TRY_DONE(dpmf_i_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
-    TRY_DONE(dpmf_i_progress(run, "matrix", 0.75));
+    TRY_DONE(dpmf_i_base_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
+    TRY_DONE(dpmf_i_base_progress(run, "matrix", 0.75));
 done:
-    dpmf_i_phi_free(phi);
-    dpmf_i_pool_free(pool);
+    dpmf_i_optimum_phi_free(phi);
+    dpmf_i_base_pool_free(pool);
     builder_free(&b);
     return status;
 }
@@ -221,29 +221,29 @@ static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o,
     for (int64_t i = 0; i < n; i++)
         x[i * n + i] = 1;
     reverse(n * n, x);
-    return dpmf_i_cholesky(n, x);
+    return dpmf_i_base_cholesky(n, x);
 }
 
 static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o, double *x) {
     int64_t n = a->steps;
     double *z = NULL, *u = NULL, *wide = NULL, *values = NULL, *diagonal = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_square(n, "the weighted workload", &z));
-    TRY_DONE(dpmf_i_alloc_square(n, "its singular vectors", &u));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "its singular values", &values));
-    TRY_DONE(dpmf_i_alloc_doubles(n, "a diagonal", &diagonal));
+    TRY_DONE(dpmf_i_base_alloc_square(n, "the weighted workload", &z));
+    TRY_DONE(dpmf_i_base_alloc_square(n, "its singular vectors", &u));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a diagonal", &diagonal));
     for (int64_t t = 0; t < n; t++)
         for (int64_t k = 0; k <= t; k++)
             z[t * n + k] = sqrt(o->p == NULL ? 1 : o->p[t]) * a->matrix[t * n + k] * sqrt(o->v[k]);
-    TRY_DONE(dpmf_i_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
-    dpmf_i_free(u);
+    TRY_DONE(dpmf_i_base_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
+    dpmf_i_base_free(u);
     u = NULL;
-    TRY_DONE(dpmf_i_alloc_doubles(2 * n * n, "a factor of X", &wide));
+    TRY_DONE(dpmf_i_base_alloc_doubles(2 * n * n, "a factor of X", &wide));
     for (int64_t i = 0; i < n; i++) { /* row n-1-i: row i of X^1/2 */
         double *row = wide + (n - 1 - i) * 2 * n;
         for (int64_t k = 0; k < n; k++)
             row[k] = z[k * n + i] * sqrt(values[k] / o->v[i]);
-        diagonal[i] = dpmf_i_dot(n, row, row);
+        diagonal[i] = dpmf_i_base_dot(n, row, row);
         largest = fmax(largest, diagonal[i]);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -252,27 +252,27 @@ static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o
             row[k] /= sqrt(largest);
         row[n + i] = sqrt(fmax(0, 1 - diagonal[i] / largest));
     }
-    TRY_DONE(dpmf_i_lq(n, 2 * n, wide, x));
+    TRY_DONE(dpmf_i_base_lq(n, 2 * n, wide, x));
 done:
-    dpmf_i_free(z);
-    dpmf_i_free(u);
-    dpmf_i_free(wide);
-    dpmf_i_free(values);
-    dpmf_i_free(diagonal);
+    dpmf_i_base_free(z);
+    dpmf_i_base_free(u);
+    dpmf_i_base_free(wide);
+    dpmf_i_base_free(values);
+    dpmf_i_base_free(diagonal);
     return status;
 }
 
 /* Column norms are 1 but for rounding; now to the last digits. */
 static dpmf_status normalise_columns(int64_t n, double *c) {
     double *norms = NULL;
-    TRY(dpmf_i_alloc_doubles(n, "column norms", &norms));
+    TRY(dpmf_i_base_alloc_doubles(n, "column norms", &norms));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++)
             norms[j] += c[i * n + j] * c[i * n + j];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++)
             c[i * n + j] /= sqrt(norms[j]);
-    dpmf_i_free(norms);
+    dpmf_i_base_free(norms);
     return DPMF_OK;
 }
 
@@ -282,20 +282,20 @@ dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_
     double *x = NULL;
     dpmf_status status = DPMF_OK;
     if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
     if (n > STEPS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d", (long long)n,
-                           STEPS_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d",
+                                (long long)n, STEPS_MAX);
     if (optimum->steps != n)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
-                           (long long)optimum->steps, (long long)n);
-    TRY(dpmf_i_alloc_square(n, "the optimal matrix", &x));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
+                                (long long)optimum->steps, (long long)n);
+    TRY(dpmf_i_base_alloc_square(n, "the optimal matrix", &x));
     TRY_DONE(workload->form == DPMF_I_WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
                                                      : factor_matrix(workload, optimum, x));
     reverse_across(n, x);
     TRY_DONE(normalise_columns(n, x));
     TRY_DONE(dpmf_strategy_create_dense(n, x, out));
 done:
-    dpmf_i_free(x);
+    dpmf_i_base_free(x);
     return status;
 }

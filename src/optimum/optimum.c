@@ -38,13 +38,13 @@ static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
     double *rates = NULL;
     dpmf_workload_options o = {a->momentum, a->nesterov, a->decay, NULL};
     if (a->learning_rate != NULL) {
-        TRY(dpmf_i_alloc_doubles(n, "coarse learning rates", &rates));
+        TRY(dpmf_i_base_alloc_doubles(n, "coarse learning rates", &rates));
         for (int64_t t = 0; t < n; t++)
             rates[t] = a->learning_rate[t * COARSER];
         o.learning_rate = rates;
     }
     dpmf_status status = dpmf_workload_create(n, &o, out);
-    dpmf_i_free(rates);
+    dpmf_i_base_free(rates);
     return status;
 }
 
@@ -60,16 +60,17 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 }
 
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
-                            const dpmf_run *run, dpmf_i_pool *pool, dpmf_i_optimum *out);
+                            const dpmf_run *run, dpmf_i_base_pool *pool, dpmf_i_optimum *out);
 
-static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_ascent *s, double tolerance, dpmf_i_pool *pool) {
+static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_sensitivity_ascent *s, double tolerance,
+                                dpmf_i_base_pool *pool) {
     dpmf_workload *coarse = NULL;
     dpmf_i_optimum found = {0};
     double *weights = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(coarsen(a, &coarse));
     if (s->weights != NULL) {
-        TRY_DONE(dpmf_i_alloc_doubles(coarse->steps, "coarse weights", &weights));
+        TRY_DONE(dpmf_i_base_alloc_doubles(coarse->steps, "coarse weights", &weights));
         for (int64_t t = 0; t < coarse->steps; t++)
             weights[t] = s->weights[t * COARSER];
     }
@@ -78,60 +79,61 @@ static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_ascent *s, double
     if (s->unknowns > s->n) stretch(s->n, coarse->steps, found.p, s->y + s->n);
 done:
     dpmf_i_optimum_free(&found);
-    dpmf_i_free(weights);
+    dpmf_i_base_free(weights);
     dpmf_workload_free(coarse);
     return status;
 }
 
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
-                            const dpmf_run *run, dpmf_i_pool *pool, dpmf_i_optimum *out) {
-    dpmf_i_ascent s = {0};
+                            const dpmf_run *run, dpmf_i_base_pool *pool, dpmf_i_optimum *out) {
+    dpmf_i_sensitivity_ascent s = {0};
     dpmf_status status = DPMF_OK;
     int near = a->form == DPMF_I_WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
-    TRY_DONE(dpmf_i_ascent_create(a, max_loss, weights, pool, &s));
+    TRY_DONE(dpmf_i_optimum_ascent_create(a, max_loss, weights, pool, &s));
     if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool));
     s.run = run;
-    TRY_DONE(dpmf_i_ascent_run(&s, tolerance, near));
+    TRY_DONE(dpmf_i_optimum_ascent_run(&s, tolerance, near));
     *out = (dpmf_i_optimum){.steps = s.n,
                             .v = s.best_v,
                             .p = s.best_p,
                             .lower = s.lower,
                             .upper = s.upper,
                             .iterations = s.evaluations,
-                            .converged = dpmf_i_ascent_gap(&s) <= tolerance};
+                            .converged = dpmf_i_optimum_ascent_gap(&s) <= tolerance};
     s.best_v = s.best_p = NULL;
 done:
-    dpmf_i_ascent_free(&s);
+    dpmf_i_optimum_ascent_free(&s);
     return status;
 }
 
 static dpmf_status check_request(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
     if (!(tolerance >= 1e-10 && tolerance < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", tolerance);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", tolerance);
     if (max_loss && weights != NULL)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
     for (int64_t t = 0; weights != NULL && t < a->steps; t++)
         if (!(weights[t] > 0 && isfinite(weights[t])))
-            return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
-                               (long long)t, weights[t]);
+            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                    "weight of step %lld = %g, accepted for the optimum: above 0", (long long)t,
+                                    weights[t]);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights, double tolerance,
                                  const dpmf_run *run, dpmf_i_optimum *out) {
-    dpmf_i_pool *pool = NULL;
+    dpmf_i_base_pool *pool = NULL;
     TRY(check_request(workload, max_loss, weights, tolerance));
     /* threads do not pay below a few thousand steps */
     int threads = workload->steps < 4096 ? 1 : run == NULL ? 0 : run->threads;
-    TRY(dpmf_i_pool_create(threads, &pool));
+    TRY(dpmf_i_base_pool_create(threads, &pool));
     dpmf_status status = solve_on(workload, max_loss, weights, tolerance, run, pool, out);
-    dpmf_i_pool_free(pool);
+    dpmf_i_base_pool_free(pool);
     return status;
 }
 
 void dpmf_i_optimum_free(dpmf_i_optimum *optimum) {
-    dpmf_i_free(optimum->v);
-    dpmf_i_free(optimum->p);
+    dpmf_i_base_free(optimum->v);
+    dpmf_i_base_free(optimum->p);
     optimum->v = optimum->p = NULL;
 }

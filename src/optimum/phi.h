@@ -6,25 +6,27 @@
 #include "base/status.h"
 #include "base/threads.h"
 
-typedef struct dpmf_i_phi dpmf_i_phi;
+typedef struct dpmf_i_optimum_phi dpmf_i_optimum_phi;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_phi_create(const dpmf_workload *workload, dpmf_i_pool *pool, dpmf_i_phi **out);
-void dpmf_i_phi_free(dpmf_i_phi *phi);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_create(const dpmf_workload *workload, dpmf_i_base_pool *pool,
+                                                      dpmf_i_optimum_phi **out);
+void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *phi);
 
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_phi_interval(dpmf_i_phi *phi, const double *v, const double *p, double *low,
-                                                double *high);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
+                                                        double *low, double *high);
 
 /*
  * columns_i = [(W'W)^1/2]_ii and, if rows is not NULL, rows_i = [(W W')^1/2]_ii for W = diag(p)^1/2 A diag(v)^1/2;
  * p NULL means all ones. Every entry is right within a relative *error, quadrature and rounding together, and the
- * absolute dpmf_i_phi_floor besides; their sum within the relative error alone. `tolerance` asks for the error, and
+ * absolute dpmf_i_optimum_phi_floor besides; their sum within the relative error alone. `tolerance` asks for the error, and
  * nodes > 0 fixes the number of quadrature nodes instead.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_phi_eval(dpmf_i_phi *phi, const double *v, const double *p, double tolerance,
-                                            int nodes, double *columns, double *rows, double *error);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_eval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
+                                                    double tolerance, int nodes, double *columns, double *rows,
+                                                    double *error);
 
 /* 0 for named workloads, the rounding of the last evaluation's singular vectors for a matrix. */
-double dpmf_i_phi_floor(const dpmf_i_phi *phi);
+double dpmf_i_optimum_phi_floor(const dpmf_i_optimum_phi *phi);
 
 #endif

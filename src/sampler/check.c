@@ -119,7 +119,7 @@ static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
                       law.kind == DPMF_SAMPLING_MIN_SEPARATION;
     if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
-    return dpmf_i_fail(
+    return dpmf_i_base_fail(
         DPMF_ERROR_ARGUMENT,
         "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other units when "
         "one is added or removed: accepted are zero-out and replace-one",
@@ -129,11 +129,11 @@ static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *
 dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     char assumed[160], realised[160];
     if (s == NULL || mechanism == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
     if (s->steps != mechanism->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
-                           s->plan.text, s->steps, mechanism->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
+                                s->plan.text, s->steps, mechanism->steps);
     TRY(check_adjacency(s, mechanism));
     const int holds = mechanism->sampling.kind == DPMF_SAMPLING_NONE
                           ? participation_holds(s, mechanism->participation)
@@ -141,7 +141,8 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
     if (holds) return DPMF_OK;
     TRY(describe(&mechanism->sampling, dpmf_participation_text(mechanism->participation), assumed));
     TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : dpmf_participation_text(s->realised), realised));
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                       "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",
-                       assumed, s->plan.text, realised);
+    return dpmf_i_base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold", assumed,
+        s->plan.text, realised);
 }

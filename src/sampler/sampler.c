@@ -31,16 +31,16 @@ static dpmf_status open_words(dpmf_sampler *s, const uint8_t key[32]) {
     uint8_t subkey[32];
     snprintf(name, sizeof name, "dpmf sampler %d", DPMF_I_SAMPLER_VERSION);
     snprintf(info, sizeof info, "%s/%" PRId64 "%s%s", s->plan.text, s->units, s->label[0] == '\0' ? "" : "/", s->label);
-    TRY(dpmf_i_key_derive(key, name, info, subkey));
-    const dpmf_status status = dpmf_i_words_open(subkey, dpmf_i_seed_kernels_get(), &s->words);
-    dpmf_i_wipe(subkey, sizeof subkey);
+    TRY(dpmf_i_crypto_key_derive(key, name, info, subkey));
+    const dpmf_status status = dpmf_i_sampler_words_open(subkey, dpmf_i_kernels_seed_get(), &s->words);
+    dpmf_i_crypto_wipe(subkey, sizeof subkey);
     return status;
 }
 
 static dpmf_status open_sampler(dpmf_sampler *s, const uint8_t key[32], const char *label) {
     if (label != NULL && *label != '\0') {
-        const dpmf_i_part part = {label, strlen(label)};
-        TRY(dpmf_i_sha256(1, &part, s->label));
+        const dpmf_i_base_part part = {label, strlen(label)};
+        TRY(dpmf_i_base_sha256(1, &part, s->label));
     }
     TRY(dpmf_i_sampler_keys(key, s));
     TRY(dpmf_i_sampler_realise(&s->plan, s->steps, &s->realised));
@@ -54,8 +54,8 @@ dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, 
     dpmf_i_sampler_plan plan;
     dpmf_sampler *made = NULL;
     TRY(dpmf_i_sampler_parse(text, units, steps, &plan));
-    if (key == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler: the key is NULL");
-    TRY(dpmf_i_alloc(1, sizeof *made, "a sampler", (void **)&made));
+    if (key == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: the key is NULL");
+    TRY(dpmf_i_base_alloc(1, sizeof *made, "a sampler", (void **)&made));
     made->plan = plan;
     made->units = units;
     made->steps = steps;
@@ -70,24 +70,25 @@ dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, 
 void dpmf_sampler_free(dpmf_sampler *s) {
     if (s == NULL) return;
     if (s->ops != NULL && s->ops->close != NULL) s->ops->close(s);
-    dpmf_i_words_close(&s->words);
+    dpmf_i_sampler_words_close(&s->words);
     dpmf_participation_free(s->realised);
-    dpmf_i_wipe(s, sizeof *s);
-    dpmf_i_free(s);
+    dpmf_i_crypto_wipe(s, sizeof *s);
+    dpmf_i_base_free(s);
 }
 
 /* ---- batches ---- */
 
 static dpmf_status check_step(const dpmf_sampler *s) {
     if (s->step < s->steps) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text,
+                            s->steps);
 }
 
-static dpmf_status take(dpmf_sampler *s, dpmf_i_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status take(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units", s->plan.text,
-                           s->capacity);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units",
+                                s->plan.text, s->capacity);
     TRY(check_step(s));
     TRY(s->ops->batch(s, offer, batch, count));
     s->step++;
@@ -95,37 +96,38 @@ static dpmf_status take(dpmf_sampler *s, dpmf_i_offer offer, int64_t *batch, int
 }
 
 dpmf_status dpmf_sampler_next(dpmf_sampler *s, int64_t *batch, int64_t *count) {
-    return take(s, (dpmf_i_offer){s->units, NULL}, batch, count);
+    return take(s, (dpmf_i_sampler_offer){s->units, NULL}, batch, count);
 }
 
 static dpmf_status check_offer(const dpmf_sampler *s, int64_t available, const int64_t *unit) {
     if (s->plan.kind != DPMF_I_SAMPLER_SCHEDULED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "sampler %s: only scheduled samplers take offers", s->plan.text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "sampler %s: only scheduled samplers take offers",
+                                s->plan.text);
     if (available < 0 || available > s->units || (available > 0 && unit == NULL))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "sampler %s: an offer of %" PRId64 " units, accepted 0 to %" PRId64 ", and not NULL",
-                           s->plan.text, available, s->units);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampler %s: an offer of %" PRId64 " units, accepted 0 to %" PRId64 ", and not NULL",
+                                s->plan.text, available, s->units);
     for (int64_t i = 0; i < available; i++)
         if (unit[i] < 0 || unit[i] >= s->units || (i > 0 && unit[i] <= unit[i - 1]))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                               "sampler %s: unit %" PRId64 " at place %" PRId64 " of an offer, accepted 0 to %" PRId64
-                               ", rising",
-                               s->plan.text, unit[i], i, s->units - 1);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "sampler %s: unit %" PRId64 " at place %" PRId64
+                                    " of an offer, accepted 0 to %" PRId64 ", rising",
+                                    s->plan.text, unit[i], i, s->units - 1);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampler_offer(dpmf_sampler *s, int64_t available, const int64_t *unit, int64_t *batch,
                                int64_t *count) {
     TRY(check_offer(s, available, unit));
-    TRY(take(s, (dpmf_i_offer){available, unit}, batch, count));
+    TRY(take(s, (dpmf_i_sampler_offer){available, unit}, batch, count));
     s->offered = 1;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     if (step < 0 || step > s->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler %s: step %" PRId64 ", accepted 0 to %" PRId64, s->plan.text,
-                           step, s->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: step %" PRId64 ", accepted 0 to %" PRId64,
+                                s->plan.text, step, s->steps);
     if (s->ops->seek != NULL) TRY(s->ops->seek(s, step));
     s->step = step;
     return DPMF_OK;

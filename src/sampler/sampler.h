@@ -15,60 +15,61 @@
 #define DPMF_I_SAMPLER_VERSION 1
 
 /* What a word is for: it and a row (a step, an epoch, an attempt) choose one of the key's independent streams. */
-typedef enum dpmf_i_words_use {
-    DPMF_I_WORDS_JOIN = 0, /* row: the step. Word i: does the i-th candidate take part? */
-    DPMF_I_WORDS_ORDER,    /* row: the epoch. The words of a shuffle, one after the other */
-    DPMF_I_WORDS_BIN,      /* row: the attempt. Word u: the bin of unit u */
-    DPMF_I_WORDS_PRIORITY  /* row: the step. Word u: the rank of unit u among its equals */
-} dpmf_i_words_use;
+typedef enum dpmf_i_sampler_words_use {
+    DPMF_I_SAMPLER_WORDS_JOIN = 0, /* row: the step. Word i: does the i-th candidate take part? */
+    DPMF_I_SAMPLER_WORDS_ORDER,    /* row: the epoch. The words of a shuffle, one after the other */
+    DPMF_I_SAMPLER_WORDS_BIN,      /* row: the attempt. Word u: the bin of unit u */
+    DPMF_I_SAMPLER_WORDS_PRIORITY  /* row: the step. Word u: the rank of unit u among its equals */
+} dpmf_i_sampler_words_use;
 
-enum { DPMF_I_WORDS_CHUNK = 2048 }; /* words made at a time: 16 KiB, so that they stay in the nearest cache */
+enum { DPMF_I_SAMPLER_WORDS_CHUNK = 2048 }; /* words made at a time: 16 KiB, so that they stay in the nearest cache */
 
-typedef struct dpmf_i_words {
-    dpmf_i_seed_key key;
-    const dpmf_i_seed_kernels *kernels; /* NULL: not open */
-} dpmf_i_words;
+typedef struct dpmf_i_sampler_words {
+    dpmf_i_kernels_seed_key key;
+    const dpmf_i_kernels_seed_set *kernels; /* NULL: not open */
+} dpmf_i_sampler_words;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_words_open(const uint8_t subkey[32], const dpmf_i_seed_kernels *kernels,
-                                              dpmf_i_words *out);
-void dpmf_i_words_close(dpmf_i_words *words); /* wipes */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_open(const uint8_t subkey[32], const dpmf_i_kernels_seed_set *kernels,
+                                                      dpmf_i_sampler_words *out);
+void dpmf_i_sampler_words_close(dpmf_i_sampler_words *words); /* wipes */
 
-/* out[i] = word first + i of (use, row), i < count; first is even, count at most DPMF_I_WORDS_CHUNK. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_words_fill(const dpmf_i_words *words, dpmf_i_words_use use, uint64_t row,
-                                              uint64_t first, int64_t count, uint64_t out[DPMF_I_WORDS_CHUNK]);
+/* out[i] = word first + i of (use, row), i < count; first is even, count at most DPMF_I_SAMPLER_WORDS_CHUNK. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_fill(const dpmf_i_sampler_words *words, dpmf_i_sampler_words_use use,
+                                                      uint64_t row, uint64_t first, int64_t count,
+                                                      uint64_t out[DPMF_I_SAMPLER_WORDS_CHUNK]);
 
 /* A probability as a comparison: a word w says yes if `always` or w < below. */
-typedef struct dpmf_i_chance {
+typedef struct dpmf_i_sampler_chance {
     int always;
     uint64_t below;
-} dpmf_i_chance;
+} dpmf_i_sampler_chance;
 
 /* The largest chance that is not above min(1, probability x factor). */
-dpmf_i_chance dpmf_i_chance_of(double probability, int64_t factor);
+dpmf_i_sampler_chance dpmf_i_sampler_chance_of(double probability, int64_t factor);
 
-static inline int dpmf_i_chance_says(dpmf_i_chance chance, uint64_t word) {
+static inline int dpmf_i_sampler_chance_says(dpmf_i_sampler_chance chance, uint64_t word) {
     return chance.always | (word < chance.below);
 }
 
 /* The bits that are kept of a word so that it is below `bound` with probability above 1/2; bound >= 1. */
-uint64_t dpmf_i_words_mask(uint64_t bound);
+uint64_t dpmf_i_sampler_words_mask(uint64_t bound);
 
 /* order = a uniformly random order of 0 .. count - 1, a function of (key, row) alone. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_words_shuffle(const dpmf_i_words *words, uint64_t row, int64_t count,
-                                                 int64_t *order);
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
+                                                         int64_t *order);
 
 /* ---- units in groups: the batches of an epoch, blocks, bins (sampler_groups.c) ---- */
 
-typedef struct dpmf_i_groups {
+typedef struct dpmf_i_sampler_groups {
     int64_t units, count;
     int64_t *of;    /* the group of each unit */
     int64_t *start; /* group j is member[start[j]] to member[start[j+1] - 1], rising; count + 2 numbers */
     int64_t *member;
-} dpmf_i_groups;
+} dpmf_i_sampler_groups;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_groups_create(int64_t units, int64_t count, dpmf_i_groups *out);
-void dpmf_i_groups_free(dpmf_i_groups *groups);    /* wipes */
-void dpmf_i_groups_collect(dpmf_i_groups *groups); /* start and member from `of` */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_groups_create(int64_t units, int64_t count, dpmf_i_sampler_groups *out);
+void dpmf_i_sampler_groups_free(dpmf_i_sampler_groups *groups);    /* wipes */
+void dpmf_i_sampler_groups_collect(dpmf_i_sampler_groups *groups); /* start and member from `of` */
 
 /* ---- samplers ---- */
 
@@ -97,16 +98,16 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_parse(const char *text, int64_t units
                                                  dpmf_i_sampler_plan *out);
 
 /* Units that can be reached; unit NULL: 0 to count - 1. */
-typedef struct dpmf_i_offer {
+typedef struct dpmf_i_sampler_offer {
     int64_t count;
     const int64_t *unit;
-} dpmf_i_offer;
+} dpmf_i_sampler_offer;
 
 typedef struct dpmf_i_sampler_ops {
     dpmf_status (*open)(dpmf_sampler *sampler); /* allocates, and sets capacity and expected */
     void (*close)(dpmf_sampler *sampler);       /* also after a failed open; NULL: nothing to do */
     /* The batch of s->step. On failure the sampler and *count are as before, `batch` may be overwritten. */
-    dpmf_status (*batch)(dpmf_sampler *sampler, dpmf_i_offer offer, int64_t *batch, int64_t *count);
+    dpmf_status (*batch)(dpmf_sampler *sampler, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count);
     /* NULL: the batch is a function of (key, step) that needs no past */
     dpmf_status (*seek)(dpmf_sampler *sampler, int64_t step);
     /* The past, for a saved state: NULL where there is none */
@@ -119,7 +120,7 @@ extern const dpmf_i_sampler_ops dpmf_i_sampler_cyclic, dpmf_i_sampler_shuffled, 
     dpmf_i_sampler_block_cyclic, dpmf_i_sampler_bins, dpmf_i_sampler_separated, dpmf_i_sampler_scheduled;
 
 struct dpmf_sampler {
-    dpmf_i_words words;
+    dpmf_i_sampler_words words;
     const dpmf_i_sampler_ops *ops;
     dpmf_i_sampler_plan plan;
     int64_t units, steps, step;
@@ -130,16 +131,16 @@ struct dpmf_sampler {
     char label[65];               /* SHA-256 of the label; empty: none */
     uint8_t mac_key[32], commitment[32];
 
-    dpmf_i_chance chance;
-    dpmf_i_groups groups;
-    int64_t epoch;            /* shuffled: that of the groups; -1: none yet */
-    int64_t *order;           /* shuffled: room for a permutation */
-    int64_t reached;          /* min-sep: the step that free_at is for */
-    uint32_t *free_at;        /* min-sep: the first step in which each unit may take part */
-    int64_t *next_free;       /* scheduled: the same */
-    int64_t *joined;          /* scheduled: how often each unit took part */
-    struct dpmf_i_rank *best; /* scheduled: room for M ranks */
-    int64_t *chosen;          /* scheduled: room for a batch */
+    dpmf_i_sampler_chance chance;
+    dpmf_i_sampler_groups groups;
+    int64_t epoch;                    /* shuffled: that of the groups; -1: none yet */
+    int64_t *order;                   /* shuffled: room for a permutation */
+    int64_t reached;                  /* min-sep: the step that free_at is for */
+    uint32_t *free_at;                /* min-sep: the first step in which each unit may take part */
+    int64_t *next_free;               /* scheduled: the same */
+    int64_t *joined;                  /* scheduled: how often each unit took part */
+    struct dpmf_i_sampler_rank *best; /* scheduled: room for M ranks */
+    int64_t *chosen;                  /* scheduled: room for a batch */
 };
 
 /* sampler_check.c */

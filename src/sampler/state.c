@@ -12,8 +12,8 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "noise/record.h"
 #include "crypto/seed.h"
+#include "noise/record.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -33,8 +33,8 @@ typedef struct fields {
 _Static_assert(offsetof(fields, text) == 64 && sizeof(fields) == 224, "the layout of the bytes");
 
 dpmf_status dpmf_i_sampler_keys(const uint8_t master[32], dpmf_sampler *s) {
-    TRY(dpmf_i_key_derive(master, "dpmf sampler state authentication 1", "", s->mac_key));
-    return dpmf_i_key_derive(master, "dpmf sampler key commitment 1", "", s->commitment);
+    TRY(dpmf_i_crypto_key_derive(master, "dpmf sampler state authentication 1", "", s->mac_key));
+    return dpmf_i_crypto_key_derive(master, "dpmf sampler key commitment 1", "", s->commitment);
 }
 
 static fields fields_of(const dpmf_sampler *s) {
@@ -58,55 +58,57 @@ dpmf_status dpmf_sampler_encode(const dpmf_sampler *s, uint8_t **bytes, size_t *
     const fields f = fields_of(s);
     const size_t covered = sizeof f + (size_t)f.past;
     uint8_t *made = NULL;
-    TRY(dpmf_i_alloc((int64_t)covered + DPMF_I_MAC, 1, "a sampler's state", (void **)&made));
+    TRY(dpmf_i_base_alloc((int64_t)covered + DPMF_I_NOISE_MAC, 1, "a sampler's state", (void **)&made));
     memcpy(made, &f, sizeof f);
     if (f.past > 0) s->ops->past_save(s, made + sizeof f);
-    const dpmf_status status = dpmf_i_mac(s->mac_key, made, covered, made + covered);
+    const dpmf_status status = dpmf_i_noise_mac(s->mac_key, made, covered, made + covered);
     if (status == DPMF_OK) {
         *bytes = made;
-        *size = covered + DPMF_I_MAC;
+        *size = covered + DPMF_I_NOISE_MAC;
     } else
-        dpmf_i_sampler_release(made, (int64_t)covered + DPMF_I_MAC, 1);
+        dpmf_i_sampler_release(made, (int64_t)covered + DPMF_I_NOISE_MAC, 1);
     return status;
 }
 
 /* ---- reading ---- */
 
 static dpmf_status refuse_other(const char *field) {
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler's state belongs to another sampler: its %s is another", field);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's state belongs to another sampler: its %s is another",
+                            field);
 }
 
 static dpmf_status authenticate(const dpmf_sampler *s, const fields *held, const uint8_t *bytes, size_t size) {
-    uint8_t mac[DPMF_I_MAC];
+    uint8_t mac[DPMF_I_NOISE_MAC];
     if (memcmp(held->magic, MAGIC, sizeof held->magic) != 0)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "not a sampler's state");
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not a sampler's state");
     if (held->format != FORMAT_VERSION || held->version != DPMF_I_SAMPLER_VERSION)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "the sampler's state has format %" PRIu32 " and version %" PRIu32 ", accepted: %d and %d",
-                           held->format, held->version, FORMAT_VERSION, DPMF_I_SAMPLER_VERSION);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                                "the sampler's state has format %" PRIu32 " and version %" PRIu32
+                                ", accepted: %d and %d",
+                                held->format, held->version, FORMAT_VERSION, DPMF_I_SAMPLER_VERSION);
     if (CRYPTO_memcmp(held->commitment, s->commitment, sizeof held->commitment) != 0) return refuse_other("key");
-    TRY(dpmf_i_mac(s->mac_key, bytes, size - DPMF_I_MAC, mac));
-    if (CRYPTO_memcmp(mac, bytes + size - DPMF_I_MAC, sizeof mac) != 0)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT,
-                           "the sampler's state has been changed: its authentication does not match");
+    TRY(dpmf_i_noise_mac(s->mac_key, bytes, size - DPMF_I_NOISE_MAC, mac));
+    if (CRYPTO_memcmp(mac, bytes + size - DPMF_I_NOISE_MAC, sizeof mac) != 0)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                                "the sampler's state has been changed: its authentication does not match");
     return DPMF_OK;
 }
 
 static dpmf_status compare(const fields *held, const fields *now) {
     if (memcmp(held->text, now->text, sizeof held->text) != 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "the sampler's state belongs to another sampler: %.63s in it and %.63s here", held->text,
-                           now->text);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler's state belongs to another sampler: %.63s in it and %.63s here",
+                                held->text, now->text);
     if (held->units != now->units)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "the sampler's state belongs to another sampler: %" PRId64 " units in it and %" PRId64
-                           " here",
-                           held->units, now->units);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler's state belongs to another sampler: %" PRId64 " units in it and %" PRId64
+                                " here",
+                                held->units, now->units);
     if (held->steps != now->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "the sampler's state belongs to another sampler: %" PRId64 " steps in it and %" PRId64
-                           " here",
-                           held->steps, now->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler's state belongs to another sampler: %" PRId64 " steps in it and %" PRId64
+                                " here",
+                                held->steps, now->steps);
     if (memcmp(held->label, now->label, sizeof held->label) != 0) return refuse_other("label");
     return DPMF_OK;
 }
@@ -114,15 +116,15 @@ static dpmf_status compare(const fields *held, const fields *now) {
 dpmf_status dpmf_sampler_decode(dpmf_sampler *s, const uint8_t *bytes, size_t size) {
     const fields now = fields_of(s);
     fields held;
-    if (bytes == NULL || size < sizeof held + DPMF_I_MAC)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted: at least %zu", size,
-                           sizeof held + DPMF_I_MAC);
+    if (bytes == NULL || size < sizeof held + DPMF_I_NOISE_MAC)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted: at least %zu", size,
+                                sizeof held + DPMF_I_NOISE_MAC);
     memcpy(&held, bytes, sizeof held);
     TRY(authenticate(s, &held, bytes, size));
     TRY(compare(&held, &now));
-    if (held.past != now.past || size - sizeof held - DPMF_I_MAC != (size_t)now.past)
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted for this sampler: %zu", size,
-                           sizeof held + (size_t)now.past + DPMF_I_MAC);
+    if (held.past != now.past || size - sizeof held - DPMF_I_NOISE_MAC != (size_t)now.past)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted for this sampler: %zu",
+                                size, sizeof held + (size_t)now.past + DPMF_I_NOISE_MAC);
     if (now.past > 0) s->ops->past_load(s, bytes + sizeof held);
     s->step = held.step;
     s->offered = held.offered != 0;

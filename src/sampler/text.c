@@ -30,10 +30,10 @@ static const int64_t SEPARATED_STEPS_MAX = (int64_t)1 << 28;
 
 static dpmf_status refuse(const char *text, const char *why) {
     char shown[64];
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                       "sampler '%s': %s (cyclic:M, shuffled:M, poisson:Q, block-cyclic:Q,B, balls-in-bins:B, "
-                       "min-sep:P,B, scheduled:M,K,B)",
-                       dpmf_i_show(text, strlen(text), shown), why);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                            "sampler '%s': %s (cyclic:M, shuffled:M, poisson:Q, block-cyclic:Q,B, balls-in-bins:B, "
+                            "min-sep:P,B, scheduled:M,K,B)",
+                            dpmf_i_base_show(text, strlen(text), shown), why);
 }
 
 static const sampler_form *find_form(const char *text) {
@@ -46,8 +46,8 @@ static const sampler_form *find_form(const char *text) {
 static dpmf_status check_range(const sampler_form *form, const char *name, int64_t value, int64_t most,
                                const char *most_is) {
     if (value >= 1 && value <= most) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler %s: %s = %" PRId64 ", accepted 1 to %" PRId64 " (%s)", form->form,
-                       name, value, most, most_is);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: %s = %" PRId64 ", accepted 1 to %" PRId64 " (%s)",
+                            form->form, name, value, most, most_is);
 }
 
 /* ---- cyclic, shuffled, scheduled ---- */
@@ -58,7 +58,7 @@ static dpmf_status read_whole(const char *text, const sampler_form *form, int64_
         if (at == NULL || *at == '\0') return refuse(text, "too few values");
         at++; /* the colon, or the comma before */
         const size_t length = strcspn(at, ",");
-        if (!dpmf_i_parse_integer(at, length, &value[i])) return refuse(text, "whole numbers are accepted");
+        if (!dpmf_i_base_parse_integer(at, length, &value[i])) return refuse(text, "whole numbers are accepted");
         at += length;
     }
     return *at == '\0' ? DPMF_OK : refuse(text, "too many values");
@@ -90,12 +90,12 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
     dpmf_sampling sampling = {.kind = DPMF_SAMPLING_NONE};
     TRY(dpmf_sampling_parse(text, &sampling));
     if (form->kind != DPMF_I_SAMPLER_BINS && !(sampling.probability > 0))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",
-                           form->form, sampling.probability);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",
+                                form->form, sampling.probability);
     if (form->kind != DPMF_I_SAMPLER_POISSON) TRY(check_range(form, "B", sampling.count, steps, "the steps"));
     if (form->kind == DPMF_I_SAMPLER_SEPARATED && steps > SEPARATED_STEPS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler %s: steps = %" PRId64 ", accepted 1 to 2^28", form->form,
-                           steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: steps = %" PRId64 ", accepted 1 to 2^28", form->form,
+                                steps);
     plan->sampling = sampling;
     plan->separation = form->kind == DPMF_I_SAMPLER_POISSON ? 1 : sampling.count;
     return dpmf_sampling_format(&sampling, plan->text);
@@ -103,11 +103,11 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
 
 dpmf_status dpmf_i_sampler_parse(const char *text, int64_t units, int64_t steps, dpmf_i_sampler_plan *out) {
     const int64_t most = (int64_t)1 << 53;
-    if (text == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");
+    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");
     if (units < 1 || units > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler: units = %" PRId64 ", accepted 1 to 2^53", units);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: units = %" PRId64 ", accepted 1 to 2^53", units);
     if (steps < 1 || steps > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "sampler: steps = %" PRId64 ", accepted 1 to 2^53", steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: steps = %" PRId64 ", accepted 1 to 2^53", steps);
     const sampler_form *form = find_form(text);
     if (form == NULL) return refuse(text, "not a sampler");
     dpmf_i_sampler_plan plan = {.kind = form->kind};

@@ -21,40 +21,42 @@
 #include <assert.h>
 #include <math.h>
 
-dpmf_status dpmf_i_words_open(const uint8_t subkey[32], const dpmf_i_seed_kernels *kernels, dpmf_i_words *out) {
+dpmf_status dpmf_i_sampler_words_open(const uint8_t subkey[32], const dpmf_i_kernels_seed_set *kernels,
+                                      dpmf_i_sampler_words *out) {
     TRY(kernels->open(subkey, &out->key));
     out->kernels = kernels;
     return DPMF_OK;
 }
 
-void dpmf_i_words_close(dpmf_i_words *words) {
+void dpmf_i_sampler_words_close(dpmf_i_sampler_words *words) {
     if (words->kernels != NULL) words->kernels->close(&words->key);
-    dpmf_i_wipe(words, sizeof *words);
+    dpmf_i_crypto_wipe(words, sizeof *words);
 }
 
-dpmf_status dpmf_i_words_fill(const dpmf_i_words *words, dpmf_i_words_use use, uint64_t row, uint64_t first,
-                              int64_t count, uint64_t out[DPMF_I_WORDS_CHUNK]) {
-    const uint64_t high = (uint64_t)use << DPMF_I_SEED_ROW_BITS | row;
-    assert(row >> DPMF_I_SEED_ROW_BITS == 0 && first % 2 == 0 && count >= 0 && count <= DPMF_I_WORDS_CHUNK);
+dpmf_status dpmf_i_sampler_words_fill(const dpmf_i_sampler_words *words, dpmf_i_sampler_words_use use, uint64_t row,
+                                      uint64_t first, int64_t count, uint64_t out[DPMF_I_SAMPLER_WORDS_CHUNK]) {
+    const uint64_t high = (uint64_t)use << DPMF_I_KERNELS_SEED_ROW_BITS | row;
+    assert(row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0 && first % 2 == 0 && count >= 0 &&
+           count <= DPMF_I_SAMPLER_WORDS_CHUNK);
     if (words->kernels->keystream(&words->key, high, first / 2, (size_t)(count + 1) / 2, (uint8_t *)out))
         return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
 }
 
 /* ---- probabilities ---- */
 
-dpmf_i_chance dpmf_i_chance_of(double probability, int64_t factor) {
+dpmf_i_sampler_chance dpmf_i_sampler_chance_of(double probability, int64_t factor) {
     const double b = (double)factor; /* exact: at most 2^53 */
     double p = probability * b;
     assert(probability > 0 && probability <= 1 && factor >= 1 && factor <= (int64_t)1 << 53);
     if (fma(probability, b, -p) < 0) p = nextafter(p, 0);
-    if (p >= 1) return (dpmf_i_chance){.always = 1};
-    return (dpmf_i_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
+    if (p >= 1) return (dpmf_i_sampler_chance){.always = 1};
+    return (dpmf_i_sampler_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
 }
 
 /* ---- whole numbers ---- */
 
-uint64_t dpmf_i_words_mask(uint64_t bound) {
+uint64_t dpmf_i_sampler_words_mask(uint64_t bound) {
     uint64_t mask = bound - 1;
     for (int shift = 1; shift < 64; shift *= 2)
         mask |= mask >> shift;
@@ -63,19 +65,20 @@ uint64_t dpmf_i_words_mask(uint64_t bound) {
 
 /* The words of a row one after the other. */
 typedef struct reader {
-    const dpmf_i_words *words;
+    const dpmf_i_sampler_words *words;
     uint64_t row, next; /* the first word that has not been made */
     int used;
-    uint64_t chunk[DPMF_I_WORDS_CHUNK];
+    uint64_t chunk[DPMF_I_SAMPLER_WORDS_CHUNK];
 } reader;
 
 static dpmf_status draw_below(reader *r, uint64_t bound, uint64_t *out) {
-    const uint64_t mask = dpmf_i_words_mask(bound);
+    const uint64_t mask = dpmf_i_sampler_words_mask(bound);
     uint64_t value = bound;
     while (value >= bound) {
-        if (r->used == DPMF_I_WORDS_CHUNK) {
-            TRY(dpmf_i_words_fill(r->words, DPMF_I_WORDS_ORDER, r->row, r->next, DPMF_I_WORDS_CHUNK, r->chunk));
-            r->next += DPMF_I_WORDS_CHUNK;
+        if (r->used == DPMF_I_SAMPLER_WORDS_CHUNK) {
+            TRY(dpmf_i_sampler_words_fill(r->words, DPMF_I_SAMPLER_WORDS_ORDER, r->row, r->next,
+                                          DPMF_I_SAMPLER_WORDS_CHUNK, r->chunk));
+            r->next += DPMF_I_SAMPLER_WORDS_CHUNK;
             r->used = 0;
         }
         value = r->chunk[r->used++] & mask;
@@ -85,8 +88,9 @@ static dpmf_status draw_below(reader *r, uint64_t bound, uint64_t *out) {
 }
 
 /* Fisher and Yates, from the last place down. */
-dpmf_status dpmf_i_words_shuffle(const dpmf_i_words *words, uint64_t row, int64_t count, int64_t *order) {
-    reader r = {.words = words, .row = row, .used = DPMF_I_WORDS_CHUNK};
+dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
+                                         int64_t *order) {
+    reader r = {.words = words, .row = row, .used = DPMF_I_SAMPLER_WORDS_CHUNK};
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < count; i++)
         order[i] = i;
@@ -98,6 +102,6 @@ dpmf_status dpmf_i_words_shuffle(const dpmf_i_words *words, uint64_t row, int64_
         order[i] = other;
     }
 done:
-    dpmf_i_wipe(&r, sizeof r);
+    dpmf_i_crypto_wipe(&r, sizeof r);
     return status;
 }

@@ -31,7 +31,7 @@ static int64_t dimensions(int64_t k) {
 }
 
 /* The vectors, one more of them for the new direction, k numbers d and the value of every sweep's end. */
-int64_t dpmf_i_ascent_room(int64_t k) {
+int64_t dpmf_i_sensitivity_ascent_room(int64_t k) {
     return (k + 1) * dimensions(k) + 2 * k;
 }
 
@@ -45,7 +45,7 @@ static double scatter(uint64_t *state) {
 
 /* Makes it a unit vector; 0 if it is zero. */
 static double normalize(int64_t r, double *g) {
-    double norm = dpmf_i_norm(r, g);
+    double norm = dpmf_i_base_norm(r, g);
     for (int64_t a = 0; a < r && norm > 0; a++)
         g[a] /= norm;
     return norm;
@@ -76,7 +76,7 @@ static double sweep(int64_t k, int64_t r, const double *x, double *g, double *fr
     double value = 0, gain = 0;
     for (int64_t i = 0; i < k; i++) {
         pull(k, r, x, g, i, fresh);
-        double along = dpmf_i_dot(r, g + i * r, fresh), norm = normalize(r, fresh);
+        double along = dpmf_i_base_dot(r, g + i * r, fresh), norm = normalize(r, fresh);
         if (norm > 0) memcpy(g + i * r, fresh, (size_t)r * sizeof *g);
         value += norm;
         gain += norm - along;
@@ -93,13 +93,14 @@ static void climb(int64_t k, int64_t r, const double *x, double *g, double *fres
 
 /* Least eigenvalue of a symmetric matrix, less what rounding may have added to it. `a` is destroyed. */
 static dpmf_status least_eigenvalue(int64_t k, double *a, double *values, double *out) {
-    double slack = 8 * (double)(k + 4) * DBL_EPSILON * dpmf_i_norm(k * k, a); /* backward error of a stable method */
-    TRY(dpmf_i_symmetric_eigen(k, a, values));
+    double slack =
+        8 * (double)(k + 4) * DBL_EPSILON * dpmf_i_base_norm(k * k, a); /* backward error of a stable method */
+    TRY(dpmf_i_base_symmetric_eigen(k, a, values));
     *out = values[0] - slack;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_pattern_spectral(int64_t k, const double *x, double *work, double *out) {
+dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out) {
     double least = 0;
     for (int64_t i = 0; i < k * k; i++)
         work[i] = -x[i];
@@ -108,25 +109,25 @@ dpmf_status dpmf_i_pattern_spectral(int64_t k, const double *x, double *work, do
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
-                          double *high) {
+dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
+                                      double *high) {
     const int64_t r = dimensions(k);
     double *g = vectors, *fresh = g + k * r, *d = fresh + r, *values = d + k, least = 0;
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     start(k, r, g);
     climb(k, r, x, g, fresh);
     for (int64_t i = 0; i < k; i++) {
         pull(k, r, x, g, i, fresh);
-        d[i] = x[i * k + i] + dpmf_i_dot(r, g + i * r, fresh);
-        u[i] = dpmf_i_dot(r, g, g + i * r) < 0 ? -1 : 1;
-        dpmf_i_running_add(&sum, d[i]);
+        d[i] = x[i * k + i] + dpmf_i_base_dot(r, g + i * r, fresh);
+        u[i] = dpmf_i_base_dot(r, g, g + i * r) < 0 ? -1 : 1;
+        dpmf_i_base_running_add(&sum, d[i]);
     }
     for (int64_t i = 0; i < k * k; i++)
         work[i] = -x[i];
     for (int64_t i = 0; i < k; i++)
         work[i * k + i] += d[i];
     TRY(least_eigenvalue(k, work, values, &least));
-    *low = dpmf_i_running_value(&sum);
+    *low = dpmf_i_base_running_value(&sum);
     *high = *low + (least < 0 ? -least * (double)k : 0);
     return DPMF_OK;
 }

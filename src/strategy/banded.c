@@ -23,16 +23,16 @@ static const banded *cast(const dpmf_strategy *s) {
 }
 
 static void banded_release(dpmf_strategy *s) {
-    dpmf_i_free(((banded *)s)->rows);
+    dpmf_i_base_free(((banded *)s)->rows);
 }
 
 static dpmf_status banded_apply(const dpmf_strategy *s, const double *x, double *y) {
-    dpmf_i_banded_apply(s->steps, cast(s)->bands, cast(s)->rows, x, y);
+    dpmf_i_base_banded_apply(s->steps, cast(s)->bands, cast(s)->rows, x, y);
     return DPMF_OK;
 }
 
 static dpmf_status banded_solve(const dpmf_strategy *s, const double *y, double *x) {
-    dpmf_i_banded_solve(s->steps, cast(s)->bands, cast(s)->rows, y, x);
+    dpmf_i_base_banded_solve(s->steps, cast(s)->bands, cast(s)->rows, y, x);
     return DPMF_OK;
 }
 
@@ -72,9 +72,9 @@ static dpmf_status banded_column(const dpmf_strategy *s, int64_t j, double *colu
     return DPMF_OK;
 }
 
-static void banded_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+static void banded_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
     (void)w;
-    dpmf_i_tensors_add(tensors, "strategy.rows", s->steps, cast(s)->bands, cast(s)->rows);
+    dpmf_i_base_tensors_add(tensors, "strategy.rows", s->steps, cast(s)->bands, cast(s)->rows);
 }
 
 static const dpmf_i_strategy_ops BANDED = {.class_name = "banded",
@@ -89,31 +89,31 @@ static const dpmf_i_strategy_ops BANDED = {.class_name = "banded",
                                            .write = banded_write};
 
 static dpmf_status check_rows(int64_t steps, int64_t bands, const double *rows) {
-    TRY(dpmf_i_check_finite(steps * bands, rows, "banded C: entry"));
+    TRY(dpmf_i_base_check_finite(steps * bands, rows, "banded C: entry"));
     for (int64_t t = 0; t < steps && t < bands; t++)
         for (int64_t j = t + 1; j < bands; j++)
             if (rows[t * bands + j] != 0)
-                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                                   "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
-                                   (long long)j, rows[t * bands + j]);
+                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                        "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0",
+                                        (long long)t, (long long)j, rows[t * bands + j]);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out) {
     banded *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (rows == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: the rows are NULL");
-    if (steps < 1) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (rows == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: the rows are NULL");
+    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (bands < 1 || bands > steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
-                           (long long)bands, (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                                (long long)bands, (long long)steps);
     if (steps > INT64_MAX / bands)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory", (long long)steps,
-                           (long long)bands);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory",
+                                (long long)steps, (long long)bands);
     TRY(check_rows(steps, bands, rows));
     TRY(dpmf_i_strategy_new(&BANDED, sizeof *s, "banded", steps, (dpmf_strategy **)&s));
     s->bands = bands;
-    TRY_DONE(dpmf_i_alloc_doubles(steps * bands, "the bands of C", &s->rows));
+    TRY_DONE(dpmf_i_base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
     memcpy(s->rows, rows, (size_t)(steps * bands) * sizeof *rows);
     for (int64_t t = steps - 1; t >= 0; t--)
         if (rows[t * bands] == 0) s->base.singular_at = t;
@@ -124,8 +124,8 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_tensor *rows = NULL;
+dpmf_status dpmf_i_strategy_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    const dpmf_i_base_tensor *rows = NULL;
     TRY(dpmf_i_strategy_array(source, "strategy.rows", source->steps, -1, &rows));
     return dpmf_strategy_create_banded(source->steps, rows->shape[1], rows->values, out);
 }

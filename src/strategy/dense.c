@@ -22,16 +22,16 @@ static const dense *cast(const dpmf_strategy *s) {
 }
 
 static void dense_release(dpmf_strategy *s) {
-    dpmf_i_free(((dense *)s)->matrix);
+    dpmf_i_base_free(((dense *)s)->matrix);
 }
 
 static dpmf_status dense_apply(const dpmf_strategy *s, const double *x, double *y) {
-    dpmf_i_lower_apply(s->steps, cast(s)->matrix, x, y);
+    dpmf_i_base_lower_apply(s->steps, cast(s)->matrix, x, y);
     return DPMF_OK;
 }
 
 static dpmf_status dense_solve(const dpmf_strategy *s, const double *y, double *x) {
-    dpmf_i_lower_solve(s->steps, cast(s)->matrix, y, x);
+    dpmf_i_base_lower_solve(s->steps, cast(s)->matrix, y, x);
     return DPMF_OK;
 }
 
@@ -70,9 +70,9 @@ static dpmf_status dense_gram(const dpmf_strategy *s, int64_t lag, double *value
     return DPMF_OK;
 }
 
-static void dense_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+static void dense_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
     (void)w;
-    dpmf_i_tensors_add(tensors, "strategy.matrix", s->steps, s->steps, cast(s)->matrix);
+    dpmf_i_base_tensors_add(tensors, "strategy.matrix", s->steps, s->steps, cast(s)->matrix);
 }
 
 static const dpmf_i_strategy_ops DENSE = {.class_name = "dense",
@@ -88,10 +88,10 @@ static const dpmf_i_strategy_ops DENSE = {.class_name = "dense",
 dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf_strategy **out) {
     dense *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (matrix == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dense C: the matrix is NULL");
+    if (matrix == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dense C: the matrix is NULL");
     TRY(dpmf_i_strategy_new(&DENSE, sizeof *s, "dense", steps, (dpmf_strategy **)&s));
-    TRY_DONE(dpmf_i_alloc_square(steps, "the matrix C", &s->matrix));
-    TRY_DONE(dpmf_i_lower_check(steps, matrix, "C", 0));
+    TRY_DONE(dpmf_i_base_alloc_square(steps, "the matrix C", &s->matrix));
+    TRY_DONE(dpmf_i_base_lower_check(steps, matrix, "C", 0));
     memcpy(s->matrix, matrix, (size_t)(steps * steps) * sizeof *matrix);
     for (int64_t t = steps - 1; t >= 0; t--)
         if (matrix[t * steps + t] == 0) s->base.singular_at = t;
@@ -106,8 +106,8 @@ const double *dpmf_i_strategy_dense_matrix(const dpmf_strategy *s) {
     return s->ops == &DENSE ? cast(s)->matrix : NULL;
 }
 
-dpmf_status dpmf_i_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_tensor *matrix = NULL;
+dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    const dpmf_i_base_tensor *matrix = NULL;
     TRY(dpmf_i_strategy_array(source, "strategy.matrix", source->steps, source->steps, &matrix));
     return dpmf_strategy_create_dense(source->steps, matrix->values, out);
 }

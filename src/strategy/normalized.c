@@ -23,17 +23,17 @@ static const normalized *cast(const dpmf_strategy *s) {
 
 static void normalized_release(dpmf_strategy *s) {
     dpmf_strategy_free(((normalized *)s)->inner);
-    dpmf_i_free(((normalized *)s)->norms);
+    dpmf_i_base_free(((normalized *)s)->norms);
 }
 
 static dpmf_status normalized_apply(const dpmf_strategy *s, const double *x, double *y) {
     const normalized *self = cast(s);
     double *scaled = NULL;
-    TRY(dpmf_i_alloc_doubles(s->steps, "a scaled vector", &scaled));
+    TRY(dpmf_i_base_alloc_doubles(s->steps, "a scaled vector", &scaled));
     for (int64_t t = 0; t < s->steps; t++)
         scaled[t] = x[t] / self->norms[t];
     dpmf_status status = self->inner->ops->apply(self->inner, scaled, y);
-    dpmf_i_free(scaled);
+    dpmf_i_base_free(scaled);
     return status;
 }
 
@@ -124,10 +124,10 @@ static void normalized_inverse_row(const dpmf_strategy *s, int64_t t, double *va
         values[j] *= self->norms[t];
 }
 
-static void normalized_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
-    dpmf_i_json_open(w, "inner", '{');
+static void normalized_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+    dpmf_i_base_json_open(w, "inner", '{');
     dpmf_i_strategy_write(cast(s)->inner, w, tensors);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_close(w, '}');
 }
 
 static const dpmf_i_strategy_ops NORMALIZED = {.class_name = "normalized",
@@ -160,19 +160,20 @@ int dpmf_strategy_is_normalized(const dpmf_strategy *strategy) {
 dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy, dpmf_strategy **out) {
     normalized *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (strategy == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
+    if (strategy == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
     if (is_normalized(strategy)) { /* normalizing twice changes nothing */
         *out = dpmf_i_strategy_retain(strategy);
         return DPMF_OK;
     }
     TRY(dpmf_i_strategy_need_inverse(strategy));
     TRY(dpmf_i_strategy_new(&NORMALIZED, sizeof *s, strategy->family, strategy->steps, (dpmf_strategy **)&s));
-    s->base.can &= strategy->can | DPMF_I_CAN_GRAM;
-    TRY_DONE(dpmf_i_alloc_doubles(strategy->steps, "the column norms", &s->norms));
+    s->base.can &= strategy->can | DPMF_I_STRATEGY_CAN_GRAM;
+    TRY_DONE(dpmf_i_base_alloc_doubles(strategy->steps, "the column norms", &s->norms));
     TRY_DONE(dpmf_strategy_column_norms(strategy, s->norms));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!(s->norms[t] > 0 && isfinite(s->norms[t]))) {
-            status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is %g, accepted: positive and finite",
+            status =
+                dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is %g, accepted: positive and finite",
                                  (long long)t, s->norms[t]);
             goto done;
         }

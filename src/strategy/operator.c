@@ -3,15 +3,15 @@
  * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). Whichever is given, the other
  * follows (operator.c). It cannot be saved: a file has no place for a callback.
  */
-#include "base/memory.h"
 #include "workload/operator.h"
+#include "base/memory.h"
 #include "strategy/strategy.h"
 
 #include <math.h>
 
 typedef struct custom {
     dpmf_strategy base;
-    dpmf_i_operator *operator_;
+    dpmf_i_workload_operator *operator_;
     int inverse; /* is it C^-1? */
 } custom;
 
@@ -20,21 +20,21 @@ static const custom *cast(const dpmf_strategy *s) {
 }
 
 static void custom_release(dpmf_strategy *s) {
-    dpmf_i_operator_free(((custom *)s)->operator_);
+    dpmf_i_workload_operator_free(((custom *)s)->operator_);
 }
 
 /* Runs the operator, or its inverse, over a whole vector. */
 static dpmf_status run(const custom *s, int undo, const double *in, double *out) {
     double *state = NULL;
-    int64_t buffers = undo ? dpmf_i_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
-    TRY(dpmf_i_alloc_doubles(buffers, "the operator's state", &state));
+    int64_t buffers = undo ? dpmf_i_workload_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
+    TRY(dpmf_i_base_alloc_doubles(buffers, "the operator's state", &state));
     for (int64_t t = 0; t < s->base.steps; t++) {
         if (undo)
-            dpmf_i_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
+            dpmf_i_workload_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
         else
-            dpmf_i_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
+            dpmf_i_workload_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
     }
-    dpmf_i_free(state);
+    dpmf_i_base_free(state);
     return DPMF_OK;
 }
 
@@ -47,16 +47,16 @@ static dpmf_status custom_solve(const dpmf_strategy *s, const double *y, double 
 }
 
 static int64_t custom_buffers(const dpmf_strategy *s) {
-    const dpmf_i_operator *op = cast(s)->operator_;
-    return cast(s)->inverse ? op->user.buffers : dpmf_i_operator_inverse_buffers(op);
+    const dpmf_i_workload_operator *op = cast(s)->operator_;
+    return cast(s)->inverse ? op->user.buffers : dpmf_i_workload_operator_inverse_buffers(op);
 }
 
 static void custom_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                         double *row) {
     if (cast(s)->inverse)
-        dpmf_i_operator_step(cast(s)->operator_, t, count, seed, state, row);
+        dpmf_i_workload_operator_step(cast(s)->operator_, t, count, seed, state, row);
     else
-        dpmf_i_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
+        dpmf_i_workload_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
 }
 
 static const dpmf_i_strategy_ops CUSTOM = {.class_name = "operator",
@@ -70,10 +70,10 @@ dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *op
                                           dpmf_strategy **out) {
     custom *s = NULL;
     if (inverse != 0 && inverse != 1)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "operator: inverse = %d, accepted 0 (C) or 1 (C^-1)", inverse);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "operator: inverse = %d, accepted 0 (C) or 1 (C^-1)", inverse);
     TRY(dpmf_i_strategy_new(&CUSTOM, sizeof *s, "operator", steps, (dpmf_strategy **)&s));
     s->inverse = inverse;
-    dpmf_status status = dpmf_i_operator_create(steps, operator_, &s->operator_);
+    dpmf_status status = dpmf_i_workload_operator_create(steps, operator_, &s->operator_);
     if (status == DPMF_OK)
         *out = &s->base;
     else

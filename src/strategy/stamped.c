@@ -121,11 +121,11 @@ static void stamped_inverse_row(const dpmf_strategy *s, int64_t t, double *value
     cast(s)->inner->ops->inverse_row(cast(s)->inner, t % cast(s)->length, values);
 }
 
-static void stamped_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
-    dpmf_i_json_integer(w, "stamps", cast(s)->stamps);
-    dpmf_i_json_open(w, "inner", '{');
+static void stamped_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+    dpmf_i_base_json_integer(w, "stamps", cast(s)->stamps);
+    dpmf_i_base_json_open(w, "inner", '{');
     dpmf_i_strategy_write(cast(s)->inner, w, tensors);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_close(w, '}');
 }
 
 static const dpmf_i_strategy_ops STAMPED = {.class_name = "stamped",
@@ -149,11 +149,11 @@ static const dpmf_i_strategy_ops STAMPED = {.class_name = "stamped",
 
 dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t stamps, dpmf_strategy **out) {
     stamped *s = NULL;
-    if (strategy == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
+    if (strategy == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
     int64_t most = ((int64_t)1 << 53) / strategy->steps;
     if (stamps < 1 || stamps > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted 1 to %lld", (long long)stamps,
-                           (long long)most);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted 1 to %lld", (long long)stamps,
+                                (long long)most);
     if (stamps == 1) {
         *out = dpmf_i_strategy_retain(strategy);
         return DPMF_OK;

@@ -42,7 +42,7 @@ typedef struct dpmf_i_strategy_ops {
                      const double **inverse);
 
     /* The file: numbers to an open JSON object, arrays to `tensors` (borrowed). Each class has a reader in its file. */
-    void (*write)(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors);
+    void (*write)(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors);
 } dpmf_i_strategy_ops;
 
 /*
@@ -50,14 +50,14 @@ typedef struct dpmf_i_strategy_ops {
  * whose table has everything, can do what its inner strategy can.
  */
 enum {
-    DPMF_I_CAN_STEP = 1,
-    DPMF_I_CAN_GRAM = 2,
-    DPMF_I_CAN_COVARIANCE = 4,
-    DPMF_I_CAN_INVERSE_PART = 8,
-    DPMF_I_CAN_ROW = 16,
-    DPMF_I_CAN_INVERSE_ROW = 32,
-    DPMF_I_CAN_TOEPLITZ = 64,
-    DPMF_I_CAN_SAVE = 128
+    DPMF_I_STRATEGY_CAN_STEP = 1,
+    DPMF_I_STRATEGY_CAN_GRAM = 2,
+    DPMF_I_STRATEGY_CAN_COVARIANCE = 4,
+    DPMF_I_STRATEGY_CAN_INVERSE_PART = 8,
+    DPMF_I_STRATEGY_CAN_ROW = 16,
+    DPMF_I_STRATEGY_CAN_INVERSE_ROW = 32,
+    DPMF_I_STRATEGY_CAN_TOEPLITZ = 64,
+    DPMF_I_STRATEGY_CAN_SAVE = 128
 };
 
 struct dpmf_strategy {
@@ -96,7 +96,7 @@ const dpmf_strategy *dpmf_i_strategy_block(const dpmf_strategy *s, int64_t *stam
 const dpmf_strategy *dpmf_i_strategy_scaled(const dpmf_strategy *s, const double **norms);
 
 /* Is it a tree, and which? */
-int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_tree_kind *kind);
+int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_strategy_tree_kind *kind);
 
 /* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
 int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
@@ -121,30 +121,31 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_bsr(const dpmf_workload *work
                                                        dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t bands,
                                                         dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_tree(dpmf_i_tree_kind kind, int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_tree(dpmf_i_strategy_tree_kind kind, int64_t steps,
+                                                        dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_fft(int64_t steps, int best, dpmf_strategy **out);
 
 /* Their readers: from a mechanism file's JSON object and arrays. */
 typedef struct dpmf_i_strategy_source {
     const cJSON *object;
-    const dpmf_i_tensors *tensors;
+    const dpmf_i_base_tensors *tensors;
     const dpmf_workload *workload;
     const char *family; /* a string constant */
     int64_t steps;
 } dpmf_i_strategy_source;
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_array(const dpmf_i_strategy_source *source, const char *name, int64_t rows,
-                                                  int64_t columns, const dpmf_i_tensor **out);
+                                                  int64_t columns, const dpmf_i_base_tensor **out);
 
 /* The strategy part of a mechanism file: an object {"class": ..., "family": ..., numbers} and arrays "strategy.*". */
-void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors);
+void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
-                                                 const dpmf_i_tensors *tensors, dpmf_strategy **out);
+                                                 const dpmf_i_base_tensors *tensors, dpmf_strategy **out);
 
 #endif

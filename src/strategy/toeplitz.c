@@ -41,23 +41,23 @@ static int feeds_back(const toeplitz *s) {
 
 static void toeplitz_release(dpmf_strategy *s) {
     toeplitz *self = (toeplitz *)s;
-    dpmf_i_free(self->c);
-    dpmf_i_free(self->inverse);
+    dpmf_i_base_free(self->c);
+    dpmf_i_base_free(self->inverse);
 }
 
 static dpmf_status toeplitz_apply(const dpmf_strategy *s, const double *x, double *y) {
     const toeplitz *self = cast(s);
     if (self->inverse_count > 0 && self->inverse_count < self->count && self->inverse_count <= 64) {
-        dpmf_i_toeplitz_solve_banded(s->steps, self->inverse_count, self->inverse, x, y);
+        dpmf_i_base_toeplitz_solve_banded(s->steps, self->inverse_count, self->inverse, x, y);
         return DPMF_OK;
     }
-    return dpmf_i_toeplitz_apply(s->steps, self->count, self->c, x, y);
+    return dpmf_i_base_toeplitz_apply(s->steps, self->count, self->c, x, y);
 }
 
 static dpmf_status toeplitz_solve(const dpmf_strategy *s, const double *y, double *x) {
     const toeplitz *self = cast(s);
-    if (!feeds_back(self)) return dpmf_i_toeplitz_apply(s->steps, self->inverse_count, self->inverse, y, x);
-    dpmf_i_toeplitz_solve_banded(s->steps, self->count, self->c, y, x);
+    if (!feeds_back(self)) return dpmf_i_base_toeplitz_apply(s->steps, self->inverse_count, self->inverse, y, x);
+    dpmf_i_base_toeplitz_solve_banded(s->steps, self->count, self->c, y, x);
     return DPMF_OK;
 }
 
@@ -98,10 +98,10 @@ static dpmf_status toeplitz_column(const dpmf_strategy *s, int64_t j, double *co
 /* Column n-1-i holds c_0..c_i: one running sum of squares. */
 static dpmf_status toeplitz_column_norms(const dpmf_strategy *s, double *norms) {
     const toeplitz *self = cast(s);
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     for (int64_t i = 0; i < s->steps; i++) {
-        if (i < self->count) dpmf_i_running_add(&sum, self->c[i] * self->c[i]);
-        norms[s->steps - 1 - i] = sqrt(dpmf_i_running_value(&sum));
+        if (i < self->count) dpmf_i_base_running_add(&sum, self->c[i] * self->c[i]);
+        norms[s->steps - 1 - i] = sqrt(dpmf_i_base_running_value(&sum));
     }
     return DPMF_OK;
 }
@@ -145,12 +145,12 @@ static void toeplitz_view(const dpmf_strategy *s, int64_t *count, const double *
     *inverse = self->inverse;
 }
 
-static void toeplitz_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+static void toeplitz_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
     const toeplitz *self = cast(s);
     (void)w;
-    dpmf_i_tensors_add(tensors, "strategy.coefficients", self->count, 0, self->c);
+    dpmf_i_base_tensors_add(tensors, "strategy.coefficients", self->count, 0, self->c);
     if (self->inverse_count > 0)
-        dpmf_i_tensors_add(tensors, "strategy.inverse_coefficients", self->inverse_count, 0, self->inverse);
+        dpmf_i_base_tensors_add(tensors, "strategy.inverse_coefficients", self->inverse_count, 0, self->inverse);
 }
 
 static const dpmf_i_strategy_ops TOEPLITZ = {.class_name = "toeplitz",
@@ -175,11 +175,12 @@ static dpmf_status new_toeplitz(const char *family, int64_t steps, int64_t count
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
     TRY(dpmf_i_strategy_new(&TOEPLITZ, sizeof *s, family, steps, (dpmf_strategy **)&s));
-    if (inverse_count == 0) s->base.can &= ~(unsigned)(DPMF_I_CAN_INVERSE_PART | DPMF_I_CAN_INVERSE_ROW);
+    if (inverse_count == 0)
+        s->base.can &= ~(unsigned)(DPMF_I_STRATEGY_CAN_INVERSE_PART | DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     s->count = count;
     s->inverse_count = inverse_count;
-    TRY_DONE(dpmf_i_alloc_doubles(count, "the coefficients of C", &s->c));
-    TRY_DONE(dpmf_i_alloc_doubles(inverse_count, "the coefficients of C^-1", &s->inverse));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the coefficients of C", &s->c));
+    TRY_DONE(dpmf_i_base_alloc_doubles(inverse_count, "the coefficients of C^-1", &s->inverse));
     *out = s;
     s = NULL;
 done:
@@ -191,14 +192,14 @@ done:
 enum { FEED_BACK_MAX = 4096 };
 
 static dpmf_status check_coefficients(int64_t steps, int64_t count, const double *coefficients) {
-    if (steps < 1) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (count < 1 || count > steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%lld coefficients, accepted 1 to %lld (the steps)", (long long)count,
-                           (long long)steps);
-    if (coefficients == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the coefficients are NULL");
-    TRY(dpmf_i_check_finite(count, coefficients, "coefficient"));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld coefficients, accepted 1 to %lld (the steps)",
+                                (long long)count, (long long)steps);
+    if (coefficients == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the coefficients are NULL");
+    TRY(dpmf_i_base_check_finite(count, coefficients, "coefficient"));
     if (coefficients[0] == 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "coefficient 0 = 0, accepted: not 0 (it is the diagonal)");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "coefficient 0 = 0, accepted: not 0 (it is the diagonal)");
     return DPMF_OK;
 }
 
@@ -217,7 +218,7 @@ static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t 
     int hold_inverse = count == steps || count > FEED_BACK_MAX;
     TRY(new_toeplitz(family, steps, count, hold_inverse ? steps : 0, &s));
     memcpy(s->c, coefficients, (size_t)count * sizeof *s->c);
-    dpmf_status status = hold_inverse ? dpmf_i_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
+    dpmf_status status = hold_inverse ? dpmf_i_base_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
     return finish(s, status, out);
 }
 
@@ -241,10 +242,10 @@ static dpmf_status from_inverse(int64_t steps, int64_t count, const double *coef
     dpmf_status status = DPMF_OK;
     if (count <= FEED_BACK_MAX) {
         s->c[0] = 1;
-        dpmf_i_toeplitz_solve_banded(steps, count, s->inverse, s->c, s->c);
-        status = dpmf_i_check_finite(steps, s->c, "the inverse series overflows: coefficient");
+        dpmf_i_base_toeplitz_solve_banded(steps, count, s->inverse, s->c, s->c);
+        status = dpmf_i_base_check_finite(steps, s->c, "the inverse series overflows: coefficient");
     } else {
-        status = dpmf_i_series_inverse(count, s->inverse, steps, s->c);
+        status = dpmf_i_base_series_inverse(count, s->inverse, steps, s->c);
     }
     return finish(s, status, out);
 }
@@ -284,12 +285,12 @@ done:
 /* The first `bands` coefficients of A^power into a fresh array. */
 static dpmf_status series_start(const dpmf_workload *workload, double power, int64_t bands, double **out) {
     double *start = NULL;
-    TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &start));
+    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &start));
     dpmf_status status = dpmf_i_workload_series(workload, power, bands, start);
     if (status == DPMF_OK)
         *out = start;
     else
-        dpmf_i_free(start);
+        dpmf_i_base_free(start);
     return status;
 }
 
@@ -297,7 +298,7 @@ dpmf_status dpmf_i_strategy_create_bsr(const dpmf_workload *workload, int64_t ba
     double *start = NULL;
     TRY(series_start(workload, 0.5, bands, &start));
     dpmf_status status = from_coefficients("bsr", dpmf_workload_steps(workload), bands, start, out);
-    dpmf_i_free(start);
+    dpmf_i_base_free(start);
     return status;
 }
 
@@ -305,7 +306,7 @@ dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t b
     double *start = NULL;
     TRY(series_start(workload, -0.5, bands, &start));
     dpmf_status status = from_inverse(dpmf_workload_steps(workload), bands, start, out);
-    dpmf_i_free(start);
+    dpmf_i_base_free(start);
     return status;
 }
 
@@ -313,25 +314,25 @@ dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t b
 static dpmf_status check_pair(const toeplitz *s) {
     double *product = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(s->base.steps, "a product of series", &product));
-    TRY_DONE(dpmf_i_convolve(s->count, s->c, s->inverse_count, s->inverse, s->base.steps, product));
-    double tolerance = 1e-9 * (1 + dpmf_i_norm(s->count, s->c) * dpmf_i_norm(s->inverse_count, s->inverse));
+    TRY(dpmf_i_base_alloc_doubles(s->base.steps, "a product of series", &product));
+    TRY_DONE(dpmf_i_base_convolve(s->count, s->c, s->inverse_count, s->inverse, s->base.steps, product));
+    double tolerance = 1e-9 * (1 + dpmf_i_base_norm(s->count, s->c) * dpmf_i_base_norm(s->inverse_count, s->inverse));
     product[0] -= 1;
     for (int64_t t = 0; t < s->base.steps && status == DPMF_OK; t++)
         if (!(fabs(product[t]) <= tolerance))
-            status = dpmf_i_fail(DPMF_ERROR_FORMAT,
-                                 "mechanism file: coefficients of C and of its inverse disagree at %lld by %g",
-                                 (long long)t, product[t]);
+            status = dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                                      "mechanism file: coefficients of C and of its inverse disagree at %lld by %g",
+                                      (long long)t, product[t]);
 done:
-    dpmf_i_free(product);
+    dpmf_i_base_free(product);
     return status;
 }
 
-dpmf_status dpmf_i_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_tensor *c = NULL, *inverse = NULL;
+dpmf_status dpmf_i_strategy_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    const dpmf_i_base_tensor *c = NULL, *inverse = NULL;
     toeplitz *s = NULL;
     TRY(dpmf_i_strategy_array(source, "strategy.coefficients", -1, 0, &c));
-    inverse = dpmf_i_tensors_find(source->tensors, "strategy.inverse_coefficients");
+    inverse = dpmf_i_base_tensors_find(source->tensors, "strategy.inverse_coefficients");
     if (inverse != NULL) TRY(dpmf_i_strategy_array(source, "strategy.inverse_coefficients", -1, 0, &inverse));
     TRY(check_coefficients(source->steps, c->shape[0], c->values));
     if (inverse != NULL) TRY(check_coefficients(source->steps, inverse->shape[0], inverse->values));

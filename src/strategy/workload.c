@@ -3,10 +3,10 @@
  * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
  * the named workloads A^-1 has at most three bands, so two rows are kept.
  */
+#include "workload/workload.h"
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
-#include "workload/workload.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static const own *cast(const dpmf_strategy *s) {
 
 static void own_release(dpmf_strategy *s) {
     dpmf_workload_free(((own *)s)->workload);
-    dpmf_i_free(((own *)s)->c);
-    dpmf_i_free(((own *)s)->inverse);
+    dpmf_i_base_free(((own *)s)->c);
+    dpmf_i_base_free(((own *)s)->inverse);
 }
 
 static dpmf_status own_apply(const dpmf_strategy *s, const double *x, double *y) {
@@ -69,11 +69,11 @@ static void own_toeplitz(const dpmf_strategy *s, int64_t *count, const double **
     *inverse = cast(s)->inverse;
 }
 
-static void own_write(const dpmf_strategy *s, dpmf_i_writer *w, dpmf_i_tensors *tensors) {
+static void own_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
     const dpmf_workload *workload = cast(s)->workload;
-    dpmf_i_json_open(w, "workload", '{');
+    dpmf_i_base_json_open(w, "workload", '{');
     dpmf_i_workload_write(workload, "strategy.workload", w, tensors);
-    dpmf_i_json_close(w, '}');
+    dpmf_i_base_json_close(w, '}');
 }
 
 static const dpmf_i_strategy_ops OWN = {.class_name = "workload",
@@ -101,13 +101,13 @@ dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_
     int64_t n = workload->steps;
     int named = workload->form == DPMF_I_WORKLOAD_NAMED;
     TRY(dpmf_i_strategy_new(&OWN, sizeof *s, "workload", n, (dpmf_strategy **)&s));
-    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_CAN_INVERSE_ROW;
+    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_INVERSE_ROW;
     s->workload = dpmf_i_workload_retain(workload);
     if (!named || !workload->toeplitz)
-        s->base.can &= ~(unsigned)DPMF_I_CAN_TOEPLITZ;
+        s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_TOEPLITZ;
     else {
-        TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C", &s->c));
-        TRY_DONE(dpmf_i_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
+        TRY_DONE(dpmf_i_base_alloc_doubles(n, "the coefficients of C", &s->c));
+        TRY_DONE(dpmf_i_base_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
         TRY_DONE(dpmf_i_workload_series(workload, 1, n, s->c));
         TRY_DONE(dpmf_i_workload_series(workload, -1, n, s->inverse));
     }

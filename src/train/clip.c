@@ -35,7 +35,7 @@ static int64_t pieces(int64_t columns) {
     return (columns + COLUMNS - 1) / COLUMNS;
 }
 
-static int64_t add_items(const dpmf_i_model *m) {
+static int64_t add_items(const dpmf_i_train_model *m) {
     return pieces(m->features) + pieces(m->hidden) + 1;
 }
 
@@ -43,16 +43,16 @@ static int64_t add_items(const dpmf_i_model *m) {
 static void add_layer(int64_t outputs, int64_t inputs, int64_t from, int64_t to, const float *d,
                       const float *const *rows, int64_t piece, float *sums) {
     const int64_t first = piece * COLUMNS, left = inputs - first;
-    const dpmf_i_product job = {.rows = outputs,
-                                .columns = left < COLUMNS ? left : COLUMNS,
-                                .terms = to - from,
-                                .a = d + from * outputs,
-                                .a_stride = outputs,
-                                .b = rows + from,
-                                .b_first = first,
-                                .c = sums + first,
-                                .c_stride = inputs};
-    dpmf_i_multiply_kernels_get()->multiply(&job);
+    const dpmf_i_kernels_product job = {.rows = outputs,
+                                        .columns = left < COLUMNS ? left : COLUMNS,
+                                        .terms = to - from,
+                                        .a = d + from * outputs,
+                                        .a_stride = outputs,
+                                        .b = rows + from,
+                                        .b_first = first,
+                                        .c = sums + first,
+                                        .c_stride = inputs};
+    dpmf_i_kernels_multiply_get()->multiply(&job);
 }
 
 static void add_bias(int64_t outputs, int64_t from, int64_t to, const float *d, float *sums) {
@@ -62,7 +62,7 @@ static void add_bias(int64_t outputs, int64_t from, int64_t to, const float *d, 
 }
 
 /* The sum over [from, to) of the block of derivatives x inputs, added to `sums` (columns of one item). */
-static void add_item(const dpmf_i_model *m, const dpmf_i_block *b, int64_t from, int64_t to, int64_t item,
+static void add_item(const dpmf_i_train_model *m, const dpmf_i_train_block *b, int64_t from, int64_t to, int64_t item,
                      float *sums) {
     const int64_t first = pieces(m->features), second = pieces(m->hidden);
     if (item < first) {
@@ -76,7 +76,7 @@ static void add_item(const dpmf_i_model *m, const dpmf_i_block *b, int64_t from,
 }
 
 /* What a gradient of this norm is multiplied by; NaN if it is not finite. */
-static double factor_of(const dpmf_i_clip *clip, double norm) {
+static double factor_of(const dpmf_i_train_clip *clip, double norm) {
     const double limit = clip->clip * MARGIN;
     if (!isfinite(norm)) return NAN;
     if (clip->zero_above > 0.0 && norm > clip->zero_above) return 0.0;
@@ -97,23 +97,23 @@ static void scale_row(int64_t width, int64_t example, double factor, float *rows
 }
 
 static dpmf_status sum_item(void *context, int64_t item, int worker) {
-    dpmf_i_gradient *g = context;
+    dpmf_i_train_gradient *g = context;
     (void)worker;
     add_item(&g->model, &g->block, 0, g->block.count, item, g->sums);
     return DPMF_OK;
 }
 
-static dpmf_status add_examples(dpmf_i_gradient *g) {
-    const dpmf_i_model *m = &g->model;
-    dpmf_i_block *b = &g->block;
+static dpmf_status add_examples(dpmf_i_train_gradient *g) {
+    const dpmf_i_train_model *m = &g->model;
+    dpmf_i_train_block *b = &g->block;
     for (int64_t i = 0; i < b->count; i++) {
         const double factor = factor_of(&g->clip, sqrt(b->square[i]));
-        if (isnan(factor)) return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "a gradient is not finite");
+        if (isnan(factor)) return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "a gradient is not finite");
         g->clipped += factor < 1.0;
         scale_row(m->outputs, i, factor, b->first);
         if (m->hidden > 0) scale_row(m->classes, i, factor, b->second);
     }
-    return dpmf_i_gradient_run(g, add_items(m), sum_item);
+    return dpmf_i_train_gradient_run(g, add_items(m), sum_item);
 }
 
 /* ---- users ---- */
@@ -124,14 +124,14 @@ enum { SLICE = 4096 }; /* coordinates of a group that one item adds up: enough t
 static double norm_of(int64_t dim, const float *v) {
     double sum = 0.0;
     for (int64_t from = 0; from < dim; from += SLICE)
-        sum += dpmf_i_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
+        sum += dpmf_i_train_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
     return sqrt(sum);
 }
 
 /* v and f of one user of the group. */
 static dpmf_status form_user(void *context, int64_t item, int worker) {
-    dpmf_i_gradient *g = context;
-    const dpmf_i_model *m = &g->model;
+    dpmf_i_train_gradient *g = context;
+    const dpmf_i_train_model *m = &g->model;
     const int64_t unit = g->group + item, from = g->block.start[unit], to = g->block.start[unit + 1];
     float *v = g->users + item * m->dim;
     (void)worker;
@@ -144,7 +144,7 @@ static dpmf_status form_user(void *context, int64_t item, int worker) {
 
 /* Adds a slice of the group's vectors, in order. */
 static dpmf_status add_slice(void *context, int64_t item, int worker) {
-    dpmf_i_gradient *g = context;
+    dpmf_i_train_gradient *g = context;
     const int64_t dim = g->model.dim, from = item * SLICE, to = from + SLICE < dim ? from + SLICE : dim;
     (void)worker;
     for (int64_t k = 0; k < g->group_size; k++) {
@@ -158,21 +158,21 @@ static dpmf_status add_slice(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status add_users(dpmf_i_gradient *g) {
-    const dpmf_i_block *b = &g->block;
+static dpmf_status add_users(dpmf_i_train_gradient *g) {
+    const dpmf_i_train_block *b = &g->block;
     for (g->group = 0; g->group < b->units; g->group += g->group_size) {
         const int64_t left = b->units - g->group;
         g->group_size = left < g->users_room ? left : g->users_room;
-        TRY(dpmf_i_gradient_run(g, g->group_size, form_user));
+        TRY(dpmf_i_train_gradient_run(g, g->group_size, form_user));
         for (int64_t u = g->group; u < g->group + g->group_size; u++) {
-            if (isnan(b->factor[u])) return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "a gradient is not finite");
+            if (isnan(b->factor[u])) return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "a gradient is not finite");
             g->clipped += b->factor[u] < 1.0;
         }
-        TRY(dpmf_i_gradient_run(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
+        TRY(dpmf_i_train_gradient_run(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_clip_and_add(dpmf_i_gradient *g) {
+dpmf_status dpmf_i_train_clip_and_add(dpmf_i_train_gradient *g) {
     return g->clip.by_unit ? add_users(g) : add_examples(g);
 }

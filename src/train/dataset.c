@@ -17,10 +17,10 @@
 
 void dpmf_dataset_free(dpmf_dataset *dataset) {
     if (dataset == NULL) return;
-    dpmf_i_free(dataset->x);
-    dpmf_i_free(dataset->label);
-    dpmf_i_free(dataset->unit);
-    dpmf_i_free(dataset);
+    dpmf_i_base_free(dataset->x);
+    dpmf_i_base_free(dataset->label);
+    dpmf_i_base_free(dataset->unit);
+    dpmf_i_base_free(dataset);
 }
 
 int64_t dpmf_dataset_count(const dpmf_dataset *dataset) {
@@ -39,21 +39,22 @@ int64_t dpmf_dataset_units(const dpmf_dataset *dataset) {
     return dataset != NULL ? dataset->units : 0;
 }
 
-dpmf_status dpmf_i_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
+dpmf_status dpmf_i_train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
-    if (count < 1 || count > DPMF_I_EXAMPLES_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
-    if (features < 1 || features > DPMF_I_FEATURES_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24", features);
+    if (count < 1 || count > DPMF_I_TRAIN_EXAMPLES_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
+    if (features < 1 || features > DPMF_I_TRAIN_FEATURES_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24",
+                                features);
     if (features > INT64_MAX / 8 / count)
-        return dpmf_i_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
-    TRY(dpmf_i_alloc(1, sizeof *made, "a data set", (void **)&made));
+        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
+    TRY(dpmf_i_base_alloc(1, sizeof *made, "a data set", (void **)&made));
     made->count = made->units = count;
     made->features = features;
-    TRY_DONE(dpmf_i_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
-    TRY_DONE(dpmf_i_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
-    if (with_units) TRY_DONE(dpmf_i_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
+    TRY_DONE(dpmf_i_base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
+    TRY_DONE(dpmf_i_base_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
+    if (with_units) TRY_DONE(dpmf_i_base_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -62,22 +63,22 @@ done:
     return status;
 }
 
-void dpmf_i_dataset_count_classes(dpmf_dataset *dataset) {
+void dpmf_i_train_dataset_count_classes(dpmf_dataset *dataset) {
     int32_t largest = 0;
     for (int64_t i = 0; i < dataset->count; i++)
         if (dataset->label[i] > largest) largest = dataset->label[i];
     dataset->classes = (int64_t)largest + 1;
 }
 
-dpmf_status dpmf_i_dataset_digest(dpmf_dataset *dataset) {
+dpmf_status dpmf_i_train_dataset_digest(dpmf_dataset *dataset) {
     const int64_t head[] = {dataset->count, dataset->features, dataset->classes, dataset->units, dataset->unit != NULL};
     const size_t count = (size_t)dataset->count;
-    const dpmf_i_part parts[] = {{"dpmf data 1", 11},
-                                 {head, sizeof head},
-                                 {dataset->x, count * (size_t)dataset->features * sizeof(float)},
-                                 {dataset->label, count * sizeof(int32_t)},
-                                 {dataset->unit, dataset->unit != NULL ? count * sizeof(int64_t) : 0}};
-    return dpmf_i_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
+    const dpmf_i_base_part parts[] = {{"dpmf data 1", 11},
+                                      {head, sizeof head},
+                                      {dataset->x, count * (size_t)dataset->features * sizeof(float)},
+                                      {dataset->label, count * sizeof(int32_t)},
+                                      {dataset->unit, dataset->unit != NULL ? count * sizeof(int64_t) : 0}};
+    return dpmf_i_base_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
 }
 
 /* Copies and checks row by row. */
@@ -85,17 +86,17 @@ static dpmf_status fill(dpmf_dataset *made, const float *x, const int32_t *label
     int64_t users = 0;
     for (int64_t i = 0; i < made->count; i++) {
         if (label[i] < 0 || label[i] >= made->classes)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has label %d, accepted: 0 to %" PRId64, i,
-                               (int)label[i], made->classes - 1);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has label %d, accepted: 0 to %" PRId64, i,
+                                    (int)label[i], made->classes - 1);
         for (int64_t j = 0; j < made->features; j++)
             if (!isfinite(x[i * made->features + j]))
-                return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                                   "example %" PRId64 " has feature %" PRId64 " = %g, accepted: finite numbers", i, j,
-                                   (double)x[i * made->features + j]);
+                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                        "example %" PRId64 " has feature %" PRId64 " = %g, accepted: finite numbers", i,
+                                        j, (double)x[i * made->features + j]);
         if (unit == NULL) continue;
-        if (unit[i] < 0 || unit[i] >= DPMF_I_EXAMPLES_MAX)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has unit %" PRId64 ", accepted: 0 to 2^40 - 1",
-                               i, unit[i]);
+        if (unit[i] < 0 || unit[i] >= DPMF_I_TRAIN_EXAMPLES_MAX)
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "example %" PRId64 " has unit %" PRId64 ", accepted: 0 to 2^40 - 1", i, unit[i]);
         if (unit[i] >= users) users = unit[i] + 1;
     }
     const size_t count = (size_t)made->count;
@@ -111,14 +112,14 @@ dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
     if (x == NULL || label == NULL || out == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_create: x, label or out is NULL");
-    if (classes < 1 || classes > DPMF_I_CLASSES_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " classes, accepted: 1 to %d", classes,
-                           DPMF_I_CLASSES_MAX);
-    TRY(dpmf_i_dataset_allocate(count, features, unit != NULL, &made));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_create: x, label or out is NULL");
+    if (classes < 1 || classes > DPMF_I_TRAIN_CLASSES_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " classes, accepted: 1 to %d", classes,
+                                DPMF_I_TRAIN_CLASSES_MAX);
+    TRY(dpmf_i_train_dataset_allocate(count, features, unit != NULL, &made));
     made->classes = classes;
     TRY_DONE(fill(made, x, label, unit));
-    TRY_DONE(dpmf_i_dataset_digest(made));
+    TRY_DONE(dpmf_i_train_dataset_digest(made));
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -131,14 +132,14 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
     if (dataset == NULL || out == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_slice: the data set or out is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_slice: the data set or out is NULL");
     if (first < 0 || count < 1 || first > dataset->count || count > dataset->count - first)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "examples %" PRId64 " to %" PRId64 " + %" PRId64
-                           " - 1 of a data set, accepted: at least one "
-                           "of 0 to %" PRId64,
-                           first, first, count, dataset->count - 1);
-    TRY(dpmf_i_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "examples %" PRId64 " to %" PRId64 " + %" PRId64
+                                " - 1 of a data set, accepted: at least one "
+                                "of 0 to %" PRId64,
+                                first, first, count, dataset->count - 1);
+    TRY(dpmf_i_train_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
     made->classes = dataset->classes;
     memcpy(made->names, dataset->names, sizeof made->names);
     memcpy(made->x, dataset->x + first * dataset->features, (size_t)(count * dataset->features) * sizeof(float));
@@ -148,8 +149,8 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
         made->units = dataset->units;
     }
     const int64_t range[] = {first, count};
-    const dpmf_i_part parts[] = {{"dpmf slice 1", 12}, {dataset->digest, 64}, {range, sizeof range}};
-    TRY_DONE(dpmf_i_sha256(3, parts, made->digest));
+    const dpmf_i_base_part parts[] = {{"dpmf slice 1", 12}, {dataset->digest, 64}, {range, sizeof range}};
+    TRY_DONE(dpmf_i_base_sha256(3, parts, made->digest));
 done:
     if (status == DPMF_OK)
         *out = made;

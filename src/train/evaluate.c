@@ -9,12 +9,12 @@
 #include <string.h>
 
 typedef struct evaluation {
-    const dpmf_i_model *model;
+    const dpmf_i_train_model *model;
     const float *weights;
     const dpmf_dataset *data;
-    dpmf_i_turned turned;
-    dpmf_i_lanes *lanes; /* one a thread */
-    int64_t *right;      /* of each chunk of DPMF_I_LANES examples */
+    dpmf_i_train_turned turned;
+    dpmf_i_train_lanes *lanes; /* one a thread */
+    int64_t *right;            /* of each chunk of DPMF_I_TRAIN_LANES examples */
     double *loss;
 } evaluation;
 
@@ -23,51 +23,51 @@ static void judge(const evaluation *e, const float *z, int64_t lane, int32_t lab
     int64_t best = -1;
     double largest = -INFINITY, sum = 0.0;
     for (int64_t i = 0; i < e->model->classes; i++)
-        if ((double)z[i * DPMF_I_LANES + lane] > largest) {
-            largest = (double)z[i * DPMF_I_LANES + lane];
+        if ((double)z[i * DPMF_I_TRAIN_LANES + lane] > largest) {
+            largest = (double)z[i * DPMF_I_TRAIN_LANES + lane];
             best = i;
         }
     for (int64_t i = 0; i < e->model->classes; i++)
-        sum += exp((double)z[i * DPMF_I_LANES + lane] - largest);
+        sum += exp((double)z[i * DPMF_I_TRAIN_LANES + lane] - largest);
     *right += best == label;
-    *loss += log(sum) + largest - (double)z[label * DPMF_I_LANES + lane];
+    *loss += log(sum) + largest - (double)z[label * DPMF_I_TRAIN_LANES + lane];
 }
 
 static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
     evaluation *e = context;
-    const float *x[DPMF_I_LANES] = {NULL};
-    const int64_t from = item * DPMF_I_LANES, left = e->data->count - from;
-    const int64_t count = left < DPMF_I_LANES ? left : DPMF_I_LANES;
+    const float *x[DPMF_I_TRAIN_LANES] = {NULL};
+    const int64_t from = item * DPMF_I_TRAIN_LANES, left = e->data->count - from;
+    const int64_t count = left < DPMF_I_TRAIN_LANES ? left : DPMF_I_TRAIN_LANES;
     for (int64_t l = 0; l < count; l++)
         x[l] = e->data->x + (from + l) * e->data->features;
-    const float *z = dpmf_i_model_forward(e->model, e->weights, &e->turned, count, x, &e->lanes[worker]);
+    const float *z = dpmf_i_train_model_forward(e->model, e->weights, &e->turned, count, x, &e->lanes[worker]);
     for (int64_t l = 0; l < count; l++)
         judge(e, z, l, e->data->label[from + l], &e->right[item], &e->loss[item]);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_model_evaluate(const dpmf_i_model *model, const float *weights, const dpmf_dataset *data,
-                                  dpmf_i_pool *pool, double *accuracy, double *loss) {
+dpmf_status dpmf_i_train_model_evaluate(const dpmf_i_train_model *model, const float *weights, const dpmf_dataset *data,
+                                        dpmf_i_base_pool *pool, double *accuracy, double *loss) {
     dpmf_status status = DPMF_OK;
     evaluation e = {.model = model, .weights = weights, .data = data};
-    const int threads = dpmf_i_pool_threads(pool);
-    const int64_t chunks = (data->count + DPMF_I_LANES - 1) / DPMF_I_LANES;
+    const int threads = dpmf_i_base_pool_threads(pool);
+    const int64_t chunks = (data->count + DPMF_I_TRAIN_LANES - 1) / DPMF_I_TRAIN_LANES;
     int64_t right = 0;
     double sum = 0.0;
     if (data->features != model->features || data->classes > model->classes)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "a data set of %" PRId64 " features and %" PRId64
-                           " classes, accepted by this model: %" PRId64 " features, at most %" PRId64 " classes",
-                           data->features, data->classes, model->features, model->classes);
-    TRY_DONE(dpmf_i_alloc(model->outputs * model->features, sizeof(float), "the model", (void **)&e.turned.first));
-    TRY_DONE(dpmf_i_alloc(model->classes * model->hidden, sizeof(float), "the model", (void **)&e.turned.second));
-    TRY_DONE(dpmf_i_alloc(threads, sizeof *e.lanes, "examples", (void **)&e.lanes));
-    TRY_DONE(dpmf_i_alloc(chunks, sizeof *e.right, "the evaluation", (void **)&e.right));
-    TRY_DONE(dpmf_i_alloc_doubles(chunks, "the evaluation", &e.loss));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a data set of %" PRId64 " features and %" PRId64
+                                " classes, accepted by this model: %" PRId64 " features, at most %" PRId64 " classes",
+                                data->features, data->classes, model->features, model->classes);
+    TRY_DONE(dpmf_i_base_alloc(model->outputs * model->features, sizeof(float), "the model", (void **)&e.turned.first));
+    TRY_DONE(dpmf_i_base_alloc(model->classes * model->hidden, sizeof(float), "the model", (void **)&e.turned.second));
+    TRY_DONE(dpmf_i_base_alloc(threads, sizeof *e.lanes, "examples", (void **)&e.lanes));
+    TRY_DONE(dpmf_i_base_alloc(chunks, sizeof *e.right, "the evaluation", (void **)&e.right));
+    TRY_DONE(dpmf_i_base_alloc_doubles(chunks, "the evaluation", &e.loss));
     for (int i = 0; i < threads; i++)
-        TRY_DONE(dpmf_i_lanes_create(model, &e.lanes[i]));
-    dpmf_i_model_turn(model, weights, &e.turned);
-    TRY_DONE(dpmf_i_pool_run(pool, chunks, judge_chunk, &e));
+        TRY_DONE(dpmf_i_train_lanes_create(model, &e.lanes[i]));
+    dpmf_i_train_model_turn(model, weights, &e.turned);
+    TRY_DONE(dpmf_i_base_pool_run(pool, chunks, judge_chunk, &e));
     for (int64_t i = 0; i < chunks; i++) {
         right += e.right[i];
         sum += e.loss[i];
@@ -76,22 +76,23 @@ dpmf_status dpmf_i_model_evaluate(const dpmf_i_model *model, const float *weight
     if (loss != NULL) *loss = sum / (double)data->count;
 done:
     for (int i = 0; e.lanes != NULL && i < threads; i++)
-        dpmf_i_lanes_free(&e.lanes[i]);
-    dpmf_i_free(e.lanes);
-    dpmf_i_free(e.turned.first);
-    dpmf_i_free(e.turned.second);
-    dpmf_i_free(e.right);
-    dpmf_i_free(e.loss);
+        dpmf_i_train_lanes_free(&e.lanes[i]);
+    dpmf_i_base_free(e.lanes);
+    dpmf_i_base_free(e.turned.first);
+    dpmf_i_base_free(e.turned.second);
+    dpmf_i_base_free(e.right);
+    dpmf_i_base_free(e.loss);
     return status;
 }
 
 dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset, double *accuracy,
                                   double *loss) {
     if (trainer == NULL || dataset == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_evaluate: the trainer or the data set is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_evaluate: the trainer or the data set is NULL");
     const char *own = trainer->data->names, *other = dataset->names;
     if (*own != '\0' && *other != '\0' && strcmp(own, other) != 0)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the features of the data set have other names, or another order, than "
-                                                "those that the model was trained with");
-    return dpmf_i_model_evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, accuracy, loss);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the features of the data set have other names, or another order, than "
+                                "those that the model was trained with");
+    return dpmf_i_train_model_evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, accuracy, loss);
 }

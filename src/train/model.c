@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Softmax regression, and one hidden layer: forward and backward, DPMF_I_LANES examples side by side.
+ * Softmax regression, and one hidden layer: forward and backward, DPMF_I_TRAIN_LANES examples side by side.
  *
  *     z = W x + b,  p = softmax(z),  loss = -ln p[label],      d loss / d z = p - e_label =: d
  *     a = tanh(W1 x + b1),  z = W2 a + b2,                     d loss / d (W1 x + b1) = (W2' d) (1 - a^2)
@@ -18,13 +18,14 @@
 #include <math.h>
 #include <string.h>
 
-dpmf_status dpmf_i_model_of(int64_t features, int64_t hidden, int64_t classes, dpmf_i_model *out) {
+dpmf_status dpmf_i_train_model_of(int64_t features, int64_t hidden, int64_t classes, dpmf_i_train_model *out) {
     const int64_t most = (int64_t)1 << 24; /* so that no product of two passes 2^48 */
-    assert(features >= 1 && features <= DPMF_I_FEATURES_MAX && classes >= 1 && classes <= DPMF_I_CLASSES_MAX);
+    assert(features >= 1 && features <= DPMF_I_TRAIN_FEATURES_MAX && classes >= 1 &&
+           classes <= DPMF_I_TRAIN_CLASSES_MAX);
     if (hidden < 0 || hidden > most)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "hidden = %" PRId64 ", accepted: 0 (softmax regression) to %" PRId64,
-                           hidden, most);
-    dpmf_i_model m = {.features = features, .hidden = hidden, .classes = classes};
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "hidden = %" PRId64 ", accepted: 0 (softmax regression) to %" PRId64, hidden, most);
+    dpmf_i_train_model m = {.features = features, .hidden = hidden, .classes = classes};
     m.outputs = hidden > 0 ? hidden : classes;
     m.first_bias = m.outputs * features;
     m.second = m.first_bias + m.outputs;
@@ -37,15 +38,15 @@ dpmf_status dpmf_i_model_of(int64_t features, int64_t hidden, int64_t classes, d
 /* Numbers 0 .. count - 1 of a stream in +-scale, a piece at a time. */
 static dpmf_status fill_uniform(uint64_t seed, uint64_t stream, int64_t count, double scale, float *out) {
     double *numbers = NULL;
-    TRY(dpmf_i_alloc_doubles(count, "the initial weights", &numbers));
-    dpmf_i_random_uniforms(seed, stream, count, numbers);
+    TRY(dpmf_i_base_alloc_doubles(count, "the initial weights", &numbers));
+    dpmf_i_base_random_uniforms(seed, stream, count, numbers);
     for (int64_t i = 0; i < count; i++)
         out[i] = (float)(scale * (2.0 * numbers[i] - 1.0));
-    dpmf_i_free(numbers);
+    dpmf_i_base_free(numbers);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_model_start(const dpmf_i_model *m, uint64_t seed, float *weights) {
+dpmf_status dpmf_i_train_model_start(const dpmf_i_train_model *m, uint64_t seed, float *weights) {
     memset(weights, 0, (size_t)m->dim * sizeof *weights);
     if (m->hidden == 0) return DPMF_OK;
     const double first = sqrt(6.0 / (double)(m->features + m->hidden));
@@ -63,7 +64,7 @@ static void turn(int64_t rows, int64_t columns, const float *in, float *out) {
                 out[j * rows + k] = in[k * columns + j];
 }
 
-void dpmf_i_model_turn(const dpmf_i_model *m, const float *weights, dpmf_i_turned *turned) {
+void dpmf_i_train_model_turn(const dpmf_i_train_model *m, const float *weights, dpmf_i_train_turned *turned) {
     turn(m->outputs, m->features, weights, turned->first);
     if (m->hidden > 0) turn(m->classes, m->hidden, weights + m->second, turned->second);
 }
@@ -72,19 +73,20 @@ void dpmf_i_model_turn(const dpmf_i_model *m, const float *weights, dpmf_i_turne
 
 static void point_rows(int64_t rows, const float *memory, const float **out) {
     for (int64_t i = 0; i < rows; i++)
-        out[i] = memory + i * DPMF_I_LANES;
+        out[i] = memory + i * DPMF_I_TRAIN_LANES;
 }
 
-dpmf_status dpmf_i_lanes_create(const dpmf_i_model *m, dpmf_i_lanes *out) {
+dpmf_status dpmf_i_train_lanes_create(const dpmf_i_train_model *m, dpmf_i_train_lanes *out) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_lanes made = {0};
+    dpmf_i_train_lanes made = {0};
     const int64_t all = m->features + m->outputs + m->classes;
-    TRY_DONE(dpmf_i_alloc((all + m->hidden) * DPMF_I_LANES, sizeof(float), "examples", (void **)&made.memory));
-    TRY_DONE(dpmf_i_alloc(all, sizeof(float *), "examples", (void **)&made.rows));
+    TRY_DONE(
+        dpmf_i_base_alloc((all + m->hidden) * DPMF_I_TRAIN_LANES, sizeof(float), "examples", (void **)&made.memory));
+    TRY_DONE(dpmf_i_base_alloc(all, sizeof(float *), "examples", (void **)&made.rows));
     made.x = made.memory;
-    made.first = made.x + m->features * DPMF_I_LANES;
-    made.second = made.first + m->outputs * DPMF_I_LANES;
-    made.back = made.second + m->classes * DPMF_I_LANES;
+    made.first = made.x + m->features * DPMF_I_TRAIN_LANES;
+    made.second = made.first + m->outputs * DPMF_I_TRAIN_LANES;
+    made.back = made.second + m->classes * DPMF_I_TRAIN_LANES;
     made.x_rows = made.rows;
     made.first_rows = made.x_rows + m->features;
     made.second_rows = made.first_rows + m->outputs;
@@ -93,14 +95,14 @@ done:
     if (status == DPMF_OK)
         *out = made;
     else
-        dpmf_i_lanes_free(&made);
+        dpmf_i_train_lanes_free(&made);
     return status;
 }
 
-void dpmf_i_lanes_free(dpmf_i_lanes *lanes) {
-    dpmf_i_free(lanes->memory);
-    dpmf_i_free((void *)lanes->rows);
-    *lanes = (dpmf_i_lanes){0};
+void dpmf_i_train_lanes_free(dpmf_i_train_lanes *lanes) {
+    dpmf_i_base_free(lanes->memory);
+    dpmf_i_base_free((void *)lanes->rows);
+    *lanes = (dpmf_i_train_lanes){0};
 }
 
 /* ---- forward ---- */
@@ -134,38 +136,38 @@ static float tanh_of(float x) {
 static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, const float *bias,
                         const float *const *rows, float *out) {
     for (int64_t i = 0; i < outputs; i++)
-        for (int l = 0; l < DPMF_I_LANES; l++)
-            out[i * DPMF_I_LANES + l] = bias[i];
-    const dpmf_i_product job = {.rows = outputs,
-                                .columns = DPMF_I_LANES,
-                                .terms = inputs,
-                                .a = turned,
-                                .a_stride = outputs,
-                                .b = rows,
-                                .c = out,
-                                .c_stride = DPMF_I_LANES};
-    dpmf_i_multiply_kernels_get()->multiply(&job);
+        for (int l = 0; l < DPMF_I_TRAIN_LANES; l++)
+            out[i * DPMF_I_TRAIN_LANES + l] = bias[i];
+    const dpmf_i_kernels_product job = {.rows = outputs,
+                                        .columns = DPMF_I_TRAIN_LANES,
+                                        .terms = inputs,
+                                        .a = turned,
+                                        .a_stride = outputs,
+                                        .b = rows,
+                                        .c = out,
+                                        .c_stride = DPMF_I_TRAIN_LANES};
+    dpmf_i_kernels_multiply_get()->multiply(&job);
 }
 
 /* Columns of lanes->x = the examples; lanes without one are zero. */
 static void load_lanes(int64_t features, int64_t count, const float *const *x, float *out) {
     enum { TILE = 16 };
-    if (count < DPMF_I_LANES) memset(out, 0, (size_t)features * DPMF_I_LANES * sizeof *out);
+    if (count < DPMF_I_TRAIN_LANES) memset(out, 0, (size_t)features * DPMF_I_TRAIN_LANES * sizeof *out);
     for (int64_t j = 0; j < features; j += TILE)
         for (int64_t l = 0; l < count; l++)
             for (int64_t k = j; k < features && k < j + TILE; k++)
-                out[k * DPMF_I_LANES + l] = x[l][k];
+                out[k * DPMF_I_TRAIN_LANES + l] = x[l][k];
 }
 
-float *dpmf_i_model_forward(const dpmf_i_model *m, const float *weights, const dpmf_i_turned *turned, int64_t count,
-                            const float *const *x, dpmf_i_lanes *lanes) {
-    assert(count >= 1 && count <= DPMF_I_LANES);
+float *dpmf_i_train_model_forward(const dpmf_i_train_model *m, const float *weights, const dpmf_i_train_turned *turned,
+                                  int64_t count, const float *const *x, dpmf_i_train_lanes *lanes) {
+    assert(count >= 1 && count <= DPMF_I_TRAIN_LANES);
     load_lanes(m->features, count, x, lanes->x);
     apply_layer(m->features, m->outputs, turned->first, weights + m->first_bias, lanes->x_rows, lanes->first);
     if (m->hidden == 0) return lanes->first;
     for (int64_t i = 0; i < m->hidden; i++)
         for (int64_t l = 0; l < count; l++)
-            lanes->first[i * DPMF_I_LANES + l] = tanh_of(lanes->first[i * DPMF_I_LANES + l]);
+            lanes->first[i * DPMF_I_TRAIN_LANES + l] = tanh_of(lanes->first[i * DPMF_I_TRAIN_LANES + l]);
     apply_layer(m->hidden, m->classes, turned->second, weights + m->second_bias, lanes->first_rows, lanes->second);
     return lanes->second;
 }
@@ -177,35 +179,35 @@ static void softmax(int64_t classes, int64_t lane, float *z) {
     float largest = z[lane];
     double sum = 0.0;
     for (int64_t i = 1; i < classes; i++) {
-        const float value = z[i * DPMF_I_LANES + lane];
+        const float value = z[i * DPMF_I_TRAIN_LANES + lane];
         if (value > largest) largest = value;
     }
     for (int64_t i = 0; i < classes; i++)
-        sum += exp_negative((double)z[i * DPMF_I_LANES + lane] - (double)largest);
+        sum += exp_negative((double)z[i * DPMF_I_TRAIN_LANES + lane] - (double)largest);
     for (int64_t i = 0; i < classes; i++) {
-        float *at = z + i * DPMF_I_LANES + lane;
+        float *at = z + i * DPMF_I_TRAIN_LANES + lane;
         *at = (float)(exp_negative((double)*at - (double)largest) / sum);
     }
 }
 
-void dpmf_i_model_backward(const dpmf_i_model *m, const float *weights, int64_t count, const int32_t *label,
-                           dpmf_i_lanes *lanes) {
+void dpmf_i_train_model_backward(const dpmf_i_train_model *m, const float *weights, int64_t count, const int32_t *label,
+                                 dpmf_i_train_lanes *lanes) {
     float *z = m->hidden > 0 ? lanes->second : lanes->first;
     for (int64_t l = 0; l < count; l++) {
         softmax(m->classes, l, z);
-        z[label[l] * DPMF_I_LANES + l] -= 1.0f;
+        z[label[l] * DPMF_I_TRAIN_LANES + l] -= 1.0f;
     }
     if (m->hidden == 0) return;
-    memset(lanes->back, 0, (size_t)(m->hidden * DPMF_I_LANES) * sizeof(float));
-    const dpmf_i_product job = {.rows = m->hidden,
-                                .columns = DPMF_I_LANES,
-                                .terms = m->classes,
-                                .a = weights + m->second,
-                                .a_stride = m->hidden,
-                                .b = lanes->second_rows,
-                                .c = lanes->back,
-                                .c_stride = DPMF_I_LANES};
-    dpmf_i_multiply_kernels_get()->multiply(&job);
-    for (int64_t i = 0; i < m->hidden * DPMF_I_LANES; i++)
+    memset(lanes->back, 0, (size_t)(m->hidden * DPMF_I_TRAIN_LANES) * sizeof(float));
+    const dpmf_i_kernels_product job = {.rows = m->hidden,
+                                        .columns = DPMF_I_TRAIN_LANES,
+                                        .terms = m->classes,
+                                        .a = weights + m->second,
+                                        .a_stride = m->hidden,
+                                        .b = lanes->second_rows,
+                                        .c = lanes->back,
+                                        .c_stride = DPMF_I_TRAIN_LANES};
+    dpmf_i_kernels_multiply_get()->multiply(&job);
+    for (int64_t i = 0; i < m->hidden * DPMF_I_TRAIN_LANES; i++)
         lanes->back[i] *= 1.0f - lanes->first[i] * lanes->first[i];
 }

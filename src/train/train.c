@@ -32,8 +32,9 @@ dpmf_trainer_options dpmf_trainer_options_defaults(void) {
 }
 
 int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
-    dpmf_i_model model;
-    if (dataset == NULL || dpmf_i_model_of(dataset->features, hidden, dataset->classes, &model) != DPMF_OK) return 0;
+    dpmf_i_train_model model;
+    if (dataset == NULL || dpmf_i_train_model_of(dataset->features, hidden, dataset->classes, &model) != DPMF_OK)
+        return 0;
     return model.dim;
 }
 
@@ -41,25 +42,26 @@ int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
 
 static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset *data) {
     if (!(o->clip > 0.0) || (isinf(o->clip) && !o->noiseless))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: above 0%s", o->clip,
-                           o->noiseless ? "" : ", and finite where there is noise");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: above 0%s", o->clip,
+                                o->noiseless ? "" : ", and finite where there is noise");
     if (!(o->zero_above >= 0.0))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
     if (o->by_unit && data->unit == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "the unit is the user, but the data set does not say whose examples are "
-                           "whose");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the unit is the user, but the data set does not say whose examples are "
+                                "whose");
     return DPMF_OK;
 }
 
 static dpmf_status check_parts(const dpmf_trainer_options *o, int64_t dim) {
     if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > dim)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
-                           " (the weights of the model)",
-                           o->part, o->parts, dim);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
+                                " (the weights of the model)",
+                                o->part, o->parts, dim);
     if (o->parts > 1 && o->reduce == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums",
+                                o->parts);
     return DPMF_OK;
 }
 
@@ -68,32 +70,38 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
     const dpmf_sampler *s = t->sampler;
     const int64_t units = t->options.by_unit ? t->data->units : t->data->count;
     if (s->units != units)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler draws from %" PRId64 " units, accepted: %" PRId64 " (%s)",
-                           s->units, units, t->options.by_unit ? "the users of the data" : "the examples");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler draws from %" PRId64 " units, accepted: %" PRId64 " (%s)", s->units, units,
+                                t->options.by_unit ? "the users of the data" : "the examples");
     if (s->steps < t->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler has %" PRId64 " steps, accepted: the mechanism's %" PRId64,
-                           s->steps, t->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler has %" PRId64 " steps, accepted: the mechanism's %" PRId64, s->steps,
+                                t->steps);
     if (s->offered)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler has been offered units: the trainer asks for all of them");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the sampler has been offered units: the trainer asks for all of them");
     if (!(dpmf_sampler_expected(s) > 0.0))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
     if (t->options.noiseless) return DPMF_OK;
     if (dpmf_mechanism_adjacency(t->mechanism) == DPMF_ADJACENCY_ADD_REMOVE)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "training divides by the expected size of a batch, which the number of units gives away: a "
-                           "mechanism for add-remove adjacency is not accepted, zero-out and replace-one are");
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "training divides by the expected size of a batch, which the number of units gives away: a "
+            "mechanism for add-remove adjacency is not accepted, zero-out and replace-one are");
     return dpmf_sampler_check(s, t->mechanism);
 }
 
 static dpmf_status check_mechanism(const dpmf_trainer *t) {
     if (t->options.noiseless) return DPMF_OK;
     if (!(dpmf_mechanism_sigma(t->mechanism) > 0.0))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, and training with it would have no known "
-                                                "guarantee: dpmf_design_create (`dpmf design -o`) "
-                                                "makes mechanisms that have one");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the mechanism has no sigma, and training with it would have no known "
+                                "guarantee: dpmf_design_create (`dpmf design -o`) "
+                                "makes mechanisms that have one");
     if (*dpmf_mechanism_digest(t->mechanism) == '\0')
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "the mechanism has no digest (a user's operator), and its noise could not be bound to it");
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "the mechanism has no digest (a user's operator), and its noise could not be bound to it");
     return DPMF_OK;
 }
 
@@ -117,22 +125,22 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
 
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
-    const dpmf_i_clip clip = {o->clip, o->zero_above, o->by_unit != 0};
+    const dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0};
     char label[65];
-    TRY(dpmf_i_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
+    TRY(dpmf_i_train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
     TRY(check_parts(o, t->model.dim));
     TRY(check_mechanism(t));
     TRY(check_sampler(t));
-    TRY(dpmf_i_stepper_open(o, t->steps, t->model.dim, &t->stepper));
+    TRY(dpmf_i_train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
     t->options.schedule = NULL;
-    TRY(dpmf_i_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
-    TRY(dpmf_i_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
-    TRY(dpmf_i_model_start(&t->model, o->seed, t->weights));
-    TRY(dpmf_i_pool_create(o->run.threads, &t->pool));
-    TRY(dpmf_i_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient));
-    TRY(dpmf_i_trainer_identify(t, key, &t->identity, label));
-    TRY(dpmf_i_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
+    TRY(dpmf_i_base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
+    TRY(dpmf_i_base_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
+    TRY(dpmf_i_train_model_start(&t->model, o->seed, t->weights));
+    TRY(dpmf_i_base_pool_create(o->run.threads, &t->pool));
+    TRY(dpmf_i_train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient));
+    TRY(dpmf_i_train_identify(t, key, &t->identity, label));
+    TRY(dpmf_i_crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
     return open_noise(t, key, label);
 }
 
@@ -141,9 +149,10 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
                                 dpmf_trainer **out) {
     dpmf_trainer *made = NULL;
     if (dataset == NULL || mechanism == NULL || sampler == NULL || key == NULL || out == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_create: the data set, mechanism, sampler, key or out is "
-                                                "NULL");
-    TRY(dpmf_i_alloc(1, sizeof *made, "the trainer", (void **)&made));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "dpmf_trainer_create: the data set, mechanism, sampler, key or out is "
+                                "NULL");
+    TRY(dpmf_i_base_alloc(1, sizeof *made, "the trainer", (void **)&made));
     made->data = dataset;
     made->mechanism = mechanism;
     made->sampler = sampler;
@@ -161,15 +170,15 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
 void dpmf_trainer_free(dpmf_trainer *t) {
     if (t == NULL) return;
     dpmf_noise_free(t->noise);
-    dpmf_i_gradient_free(t->gradient);
-    dpmf_i_pool_free(t->pool);
-    dpmf_i_stepper_close(&t->stepper);
-    dpmf_i_free(t->weights);
-    if (t->batch != NULL) dpmf_i_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
-    dpmf_i_free(t->batch);
-    dpmf_i_free(t->identity);
-    dpmf_i_wipe(t->mac_key, sizeof t->mac_key);
-    dpmf_i_free(t);
+    dpmf_i_train_gradient_free(t->gradient);
+    dpmf_i_base_pool_free(t->pool);
+    dpmf_i_train_stepper_close(&t->stepper);
+    dpmf_i_base_free(t->weights);
+    if (t->batch != NULL) dpmf_i_crypto_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
+    dpmf_i_base_free(t->batch);
+    dpmf_i_base_free(t->identity);
+    dpmf_i_crypto_wipe(t->mac_key, sizeof t->mac_key);
+    dpmf_i_base_free(t);
 }
 
 /* ---- a step ---- */
@@ -181,11 +190,11 @@ static double seconds(void) {
 }
 
 static dpmf_status fail_gradient(const dpmf_trainer *t) {
-    return dpmf_i_fail(DPMF_ERROR_NUMERICAL,
-                       "step %" PRId64
-                       ": a gradient is not finite; the weights have grown too large, for which a smaller "
-                       "learning rate than %g is the cure",
-                       t->step, t->options.learning_rate);
+    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
+                            "step %" PRId64
+                            ": a gradient is not finite; the weights have grown too large, for which a smaller "
+                            "learning rate than %g is the cure",
+                            t->step, t->options.learning_rate);
 }
 
 /* This part's sum. If it is not finite and there are other parts, they must hear of it: NaN goes to all of them. */
@@ -194,7 +203,7 @@ static dpmf_status sum_batch(dpmf_trainer *t) {
     if (dpmf_sampler_step(t->sampler) != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
     dpmf_status status =
-        dpmf_i_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
+        dpmf_i_train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
     if (status != DPMF_ERROR_NUMERICAL) return status;
     if (t->options.parts == 1) return fail_gradient(t);
     for (int64_t i = 0; i < t->model.dim; i++)
@@ -225,18 +234,18 @@ static dpmf_status take_step(dpmf_trainer *t) {
     TRY(add_noise(t));
     if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
     TRY(check_sums(t));
-    dpmf_i_stepper_step(&t->stepper, t->step, t->gradient->sums, dpmf_sampler_expected(t->sampler), t->weights);
+    dpmf_i_train_stepper_step(&t->stepper, t->step, t->gradient->sums, dpmf_sampler_expected(t->sampler), t->weights);
     t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
     t->step++;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
-    if (t == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_next: the trainer is NULL");
+    if (t == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_next: the trainer is NULL");
     if (t->step >= t->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete",
-                           t->step, t->steps);
-    TRY(dpmf_i_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete",
+                                t->step, t->steps);
+    TRY(dpmf_i_base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
     return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
 }
 

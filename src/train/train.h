@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "train/dataset.h"
 #include "kernels/multiply.h"
+#include "train/dataset.h"
 
 /* ---- the model (train_model.c) ---- */
 
@@ -14,56 +14,58 @@
  * Layer one maps features to `outputs` numbers: the classes of softmax regression, or the hidden units, whose tanh layer
  * two maps to the classes. Weights lie as outputs x features, biases, classes x hidden, biases.
  */
-typedef struct dpmf_i_model {
+typedef struct dpmf_i_train_model {
     int64_t features, hidden, classes, outputs;
     int64_t first_bias, second, second_bias, dim; /* where they begin; layer one begins at 0 */
-} dpmf_i_model;
+} dpmf_i_train_model;
 
 /* hidden 0: softmax regression. Refuses sizes whose products would overflow. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_model_of(int64_t features, int64_t hidden, int64_t classes, dpmf_i_model *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_model_of(int64_t features, int64_t hidden, int64_t classes,
+                                                  dpmf_i_train_model *out);
 
 /* Zeros for softmax regression; else uniform in +-sqrt(6/(inputs + outputs)) (Glorot and Bengio 2010), biases zero. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_model_start(const dpmf_i_model *model, uint64_t seed, float *weights);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_model_start(const dpmf_i_train_model *model, uint64_t seed, float *weights);
 
 /* Weights as products read them, made anew when they change. */
-typedef struct dpmf_i_turned {
+typedef struct dpmf_i_train_turned {
     float *first;  /* features x outputs */
     float *second; /* hidden x classes; NULL without a hidden layer */
-} dpmf_i_turned;
-void dpmf_i_model_turn(const dpmf_i_model *model, const float *weights, dpmf_i_turned *turned);
+} dpmf_i_train_turned;
+void dpmf_i_train_model_turn(const dpmf_i_train_model *model, const float *weights, dpmf_i_train_turned *turned);
 
-enum { DPMF_I_LANES = 64 }; /* examples that go through the model together, one a column */
+enum { DPMF_I_TRAIN_LANES = 64 }; /* examples that go through the model together, one a column */
 
-/* Room for them; every array is rows x DPMF_I_LANES. The pointers are those rows. */
-typedef struct dpmf_i_lanes {
+/* Room for them; every array is rows x DPMF_I_TRAIN_LANES. The pointers are those rows. */
+typedef struct dpmf_i_train_lanes {
     float *memory;
     const float **rows;
     float *x, *first, *second, *back; /* features, outputs, classes, hidden rows */
     const float **x_rows, **first_rows, **second_rows;
-} dpmf_i_lanes;
-DPMF_MUST_CHECK dpmf_status dpmf_i_lanes_create(const dpmf_i_model *model, dpmf_i_lanes *out);
-void dpmf_i_lanes_free(dpmf_i_lanes *lanes);
+} dpmf_i_train_lanes;
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_lanes_create(const dpmf_i_train_model *model, dpmf_i_train_lanes *out);
+void dpmf_i_train_lanes_free(dpmf_i_train_lanes *lanes);
 
 /*
- * The outputs of up to DPMF_I_LANES examples: logits in lanes->first (softmax regression) or, with a hidden layer, its
+ * The outputs of up to DPMF_I_TRAIN_LANES examples: logits in lanes->first (softmax regression) or, with a hidden layer, its
  * activations in lanes->first and the logits in lanes->second. Returns the logits.
  */
-float *dpmf_i_model_forward(const dpmf_i_model *model, const float *weights, const dpmf_i_turned *turned, int64_t count,
-                            const float *const *x, dpmf_i_lanes *lanes);
+float *dpmf_i_train_model_forward(const dpmf_i_train_model *model, const float *weights,
+                                  const dpmf_i_train_turned *turned, int64_t count, const float *const *x,
+                                  dpmf_i_train_lanes *lanes);
 
 /* Logits become derivatives of the loss by them; layer one's, with a hidden layer, come in lanes->back. */
-void dpmf_i_model_backward(const dpmf_i_model *model, const float *weights, int64_t count, const int32_t *label,
-                           dpmf_i_lanes *lanes);
+void dpmf_i_train_model_backward(const dpmf_i_train_model *model, const float *weights, int64_t count,
+                                 const int32_t *label, dpmf_i_train_lanes *lanes);
 
 /* Accuracy and mean loss over a data set whose features and classes fit. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_model_evaluate(const dpmf_i_model *model, const float *weights,
-                                                  const dpmf_dataset *data, dpmf_i_pool *pool, double *accuracy,
-                                                  double *loss);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_model_evaluate(const dpmf_i_train_model *model, const float *weights,
+                                                        const dpmf_dataset *data, dpmf_i_base_pool *pool,
+                                                        double *accuracy, double *loss);
 
 /* ---- the clipped sum (train_gradient.c, train_clip.c) ---- */
 
 /* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */
-typedef struct dpmf_i_block {
+typedef struct dpmf_i_train_block {
     int64_t room, count; /* examples */
     int64_t units;
     const float **x;           /* rows of the data set */
@@ -74,56 +76,58 @@ typedef struct dpmf_i_block {
     const float **hidden_rows; /* those rows */
     double *square;            /* |gradient|^2 of each example */
     double *factor;            /* by_unit: what each unit's gradient is multiplied by */
-} dpmf_i_block;
+} dpmf_i_train_block;
 
-typedef struct dpmf_i_clip {
+typedef struct dpmf_i_train_clip {
     double clip;       /* may be infinite */
     double zero_above; /* 0: never */
     int by_unit;
-} dpmf_i_clip;
+} dpmf_i_train_clip;
 
-typedef struct dpmf_i_gradient {
+typedef struct dpmf_i_train_gradient {
     const dpmf_dataset *data;
-    dpmf_i_model model;
-    dpmf_i_clip clip;
-    dpmf_i_pool *pool; /* borrowed */
-    double worth;      /* examples x weights of a block from which on threads share it; tests set it to 0 */
+    dpmf_i_train_model model;
+    dpmf_i_train_clip clip;
+    dpmf_i_base_pool *pool; /* borrowed */
+    double worth;           /* examples x weights of a block from which on threads share it; tests set it to 0 */
     const float *weights;
-    dpmf_i_turned turned;
-    dpmf_i_block block;
-    dpmf_i_lanes *lanes; /* one a thread */
-    float *users;        /* by_unit: gradients of a group of users, users_room rows of dim numbers */
+    dpmf_i_train_turned turned;
+    dpmf_i_train_block block;
+    dpmf_i_train_lanes *lanes; /* one a thread */
+    float *users;              /* by_unit: gradients of a group of users, users_room rows of dim numbers */
     int64_t users_room;
     int64_t group, group_size; /* its first unit in the block, and how many */
     int64_t *unit_start;       /* by_unit: the examples of unit u are unit_member[unit_start[u]] ... */
     int64_t *unit_member;
     float *sums;            /* out: dim numbers */
     int64_t units, clipped; /* out: units that were summed, and those of them that were clipped or left out */
-} dpmf_i_gradient;
+} dpmf_i_train_gradient;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_gradient_create(const dpmf_dataset *data, const dpmf_i_model *model,
-                                                   dpmf_i_clip clip, dpmf_i_pool *pool, dpmf_i_gradient **out);
-void dpmf_i_gradient_free(dpmf_i_gradient *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_create(const dpmf_dataset *data, const dpmf_i_train_model *model,
+                                                         dpmf_i_train_clip clip, dpmf_i_base_pool *pool,
+                                                         dpmf_i_train_gradient **out);
+void dpmf_i_train_gradient_free(dpmf_i_train_gradient *gradient);
 
 /*
  * The sum over units batch[part], batch[part + parts], ... of their clipped gradients at `weights`, into
  * gradient->sums. DPMF_ERROR_NUMERICAL if one of them is not finite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_gradient_sum(dpmf_i_gradient *gradient, const float *weights, int64_t count,
-                                                const int64_t *batch, int64_t part, int64_t parts);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *gradient, const float *weights,
+                                                      int64_t count, const int64_t *batch, int64_t part, int64_t parts);
 
 /* work(gradient, item, worker) for each item; by several threads if the block is worth it. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_gradient_run(dpmf_i_gradient *gradient, int64_t items, dpmf_i_work work);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_run(dpmf_i_train_gradient *gradient, int64_t items,
+                                                      dpmf_i_base_work work);
 
 /* train_clip.c: adds the clipped gradients of the block's units to gradient->sums. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_clip_and_add(dpmf_i_gradient *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_clip_and_add(dpmf_i_train_gradient *gradient);
 
 /* |x|^2 in double: no float overflows it. */
-double dpmf_i_square_of(int64_t count, const float *x);
+double dpmf_i_train_square_of(int64_t count, const float *x);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 
-typedef struct dpmf_i_stepper {
+typedef struct dpmf_i_train_stepper {
     dpmf_optimizer kind;
     double learning_rate, momentum, beta1, beta2, adam_epsilon, decay;
     int nesterov;
@@ -131,14 +135,15 @@ typedef struct dpmf_i_stepper {
     int64_t dim;
     int states; /* rows of `state`: 0, 1 or 2 */
     float *state;
-} dpmf_i_stepper;
+} dpmf_i_train_stepper;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_stepper_open(const dpmf_trainer_options *options, int64_t steps, int64_t dim,
-                                                dpmf_i_stepper *out);
-void dpmf_i_stepper_close(dpmf_i_stepper *stepper);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_stepper_open(const dpmf_trainer_options *options, int64_t steps, int64_t dim,
+                                                      dpmf_i_train_stepper *out);
+void dpmf_i_train_stepper_close(dpmf_i_train_stepper *stepper);
 
 /* weights <- the next weights, for the gradient sums/expected of step t. */
-void dpmf_i_stepper_step(dpmf_i_stepper *stepper, int64_t t, const float *sums, double expected, float *weights);
+void dpmf_i_train_stepper_step(dpmf_i_train_stepper *stepper, int64_t t, const float *sums, double expected,
+                               float *weights);
 
 /* ---- the trainer (train.c, train_identity.c, train_checkpoint.c) ---- */
 
@@ -147,10 +152,10 @@ struct dpmf_trainer {
     const dpmf_mechanism *mechanism;
     dpmf_sampler *sampler;
     dpmf_trainer_options options; /* its schedule is the stepper's */
-    dpmf_i_model model;
-    dpmf_i_pool *pool;
-    dpmf_i_gradient *gradient;
-    dpmf_i_stepper stepper;
+    dpmf_i_train_model model;
+    dpmf_i_base_pool *pool;
+    dpmf_i_train_gradient *gradient;
+    dpmf_i_train_stepper stepper;
     dpmf_noise *noise; /* NULL: noiseless */
     int64_t offset;    /* of this part's share of the noise */
     int64_t steps, step;
@@ -165,10 +170,10 @@ struct dpmf_trainer {
  * Everything that a run's values depend on as lines "name: value"; *shared gets the digest of those that all parts of it
  * have in common, which is the label of the noise.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_trainer_identify(const dpmf_trainer *trainer, const uint8_t key[DPMF_KEY_SIZE],
-                                                    char **identity, char shared[65]);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_identify(const dpmf_trainer *trainer, const uint8_t key[DPMF_KEY_SIZE],
+                                                  char **identity, char shared[65]);
 
 /* Refuses a text that is not the trainer's own identity; the message names the first field that differs. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_identity_compare(const char *held, const char *own, const char *path);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_identity_compare(const char *held, const char *own, const char *path);
 
 #endif

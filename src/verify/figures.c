@@ -26,14 +26,16 @@ static void check_sensitivity(dpmf_i_verify *v) {
     const dpmf_sensitivity *claimed = &v->mechanism->evaluation.sensitivity, *found = &v->again.sensitivity;
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
     if (same) {
-        dpmf_i_check_equal(v->out, "sensitivity", claimed->value, found->value, DPMF_I_TOLERANCE_SAME,
-                           "computed again: %s (%s)", found->method, dpmf_kind_name(found->kind));
+        dpmf_i_verify_check_equal(v->out, "sensitivity", claimed->value, found->value, DPMF_I_VERIFY_TOLERANCE_SAME,
+                                  "computed again: %s (%s)", found->method, dpmf_kind_name(found->kind));
         return;
     }
-    const dpmf_check check = {
-        .name = "sensitivity", .claimed = claimed->value, .found = found->value, .tolerance = DPMF_I_TOLERANCE_SAME};
-    dpmf_i_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_kind_name(claimed->kind),
-                     claimed->method, dpmf_kind_name(found->kind), found->method);
+    const dpmf_check check = {.name = "sensitivity",
+                              .claimed = claimed->value,
+                              .found = found->value,
+                              .tolerance = DPMF_I_VERIFY_TOLERANCE_SAME};
+    dpmf_i_verify_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_kind_name(claimed->kind),
+                            claimed->method, dpmf_kind_name(found->kind), found->method);
 }
 
 static dpmf_status check_lower_bound(dpmf_i_verify *v) {
@@ -42,38 +44,38 @@ static dpmf_status check_lower_bound(dpmf_i_verify *v) {
     dpmf_evaluate_options o = options_of(v);
     dpmf_lower_bound found = {0};
     if (claimed->scope == NULL) {
-        dpmf_i_check_skip(v->out, "lower_bound", "none is claimed");
+        dpmf_i_verify_check_skip(v->out, "lower_bound", "none is claimed");
         return DPMF_OK;
     }
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
     dpmf_status status = m->sampling.kind == DPMF_SAMPLING_NONE
                              ? dpmf_lower_bound_compute(m->workload, m->participation, &o, &found)
-                             : dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+                             : dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK || found.scope != claimed->scope) {
         const dpmf_check check = {.name = "lower_bound", .claimed = claimed->rms_loss, .found = NAN};
-        dpmf_i_check_add(v->out, check, "%s", status != DPMF_OK ? dpmf_last_error() : "another bound was found");
+        dpmf_i_verify_check_add(v->out, check, "%s", status != DPMF_OK ? dpmf_last_error() : "another bound was found");
         return DPMF_OK;
     }
-    dpmf_i_check_equal(v->out, "lower_bound.rms_loss", claimed->rms_loss, found.rms_loss, DPMF_I_TOLERANCE_OTHER,
-                       "computed again: %s", found.scope);
-    dpmf_i_check_equal(v->out, "lower_bound.max_loss", claimed->max_loss, found.max_loss, DPMF_I_TOLERANCE_OTHER,
-                       "computed again: %s", found.scope);
+    dpmf_i_verify_check_equal(v->out, "lower_bound.rms_loss", claimed->rms_loss, found.rms_loss,
+                              DPMF_I_VERIFY_TOLERANCE_OTHER, "computed again: %s", found.scope);
+    dpmf_i_verify_check_equal(v->out, "lower_bound.max_loss", claimed->max_loss, found.max_loss,
+                              DPMF_I_VERIFY_TOLERANCE_OTHER, "computed again: %s", found.scope);
     return DPMF_OK;
 }
 
 static dpmf_status check_response(dpmf_i_verify *v) {
     double found = 0, size = 0;
     dpmf_status status = dpmf_i_mechanism_response_of(v->mechanism, &found, &size);
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status == DPMF_OK && size == 0 && v->mechanism->response == 0) {
-        dpmf_i_check_skip(v->out, "response", "not taken: too many steps, or a user's operator");
+        dpmf_i_verify_check_skip(v->out, "response", "not taken: too many steps, or a user's operator");
         return DPMF_OK;
     }
     v->responded = status == DPMF_OK && size > 0;
     v->response_size = size;
-    dpmf_i_check_response(
-        v, "response", status == DPMF_OK ? found : NAN, DPMF_I_TOLERANCE_RESPONSE,
+    dpmf_i_verify_check_response(
+        v, "response", status == DPMF_OK ? found : NAN, DPMF_I_VERIFY_TOLERANCE_RESPONSE,
         "u' A W v, with u and v chosen by a digest of all inputs, computed again: it moves with every bit of them");
     return DPMF_OK;
 }
@@ -82,23 +84,23 @@ dpmf_status dpmf_i_verify_figures(dpmf_i_verify *v) {
     const dpmf_mechanism *m = v->mechanism;
     const dpmf_evaluation *claimed = &m->evaluation, *found = &v->again;
     const dpmf_evaluate_options o = options_of(v);
-    TRY(dpmf_i_progress(v->run, "verify: figures", 0));
+    TRY(dpmf_i_base_progress(v->run, "verify: figures", 0));
     dpmf_status status = dpmf_evaluate(m->workload, m->participation, m->strategy, &o, &v->again, NULL);
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     v->evaluated = status == DPMF_OK;
     if (!v->evaluated) {
         const dpmf_check check = {
             .name = "sensitivity", .claimed = claimed->sensitivity.value, .found = NAN, .tolerance = 0};
-        dpmf_i_check_add(v->out, check, "the figures cannot be computed: %s", dpmf_last_error());
+        dpmf_i_verify_check_add(v->out, check, "the figures cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
     check_sensitivity(v);
-    dpmf_i_check_equal(v->out, "rms_loss", claimed->rms_loss, found->rms_loss, DPMF_I_TOLERANCE_SAME,
-                       "computed again, with the sensitivity found");
-    dpmf_i_check_equal(v->out, "max_loss", claimed->max_loss, found->max_loss, DPMF_I_TOLERANCE_SAME,
-                       "computed again, with the sensitivity found");
-    dpmf_i_check_equal(v->out, "total_squared_loss", claimed->total_squared_loss, found->total_squared_loss,
-                       DPMF_I_TOLERANCE_SAME, "computed again, with the sensitivity found");
+    dpmf_i_verify_check_equal(v->out, "rms_loss", claimed->rms_loss, found->rms_loss, DPMF_I_VERIFY_TOLERANCE_SAME,
+                              "computed again, with the sensitivity found");
+    dpmf_i_verify_check_equal(v->out, "max_loss", claimed->max_loss, found->max_loss, DPMF_I_VERIFY_TOLERANCE_SAME,
+                              "computed again, with the sensitivity found");
+    dpmf_i_verify_check_equal(v->out, "total_squared_loss", claimed->total_squared_loss, found->total_squared_loss,
+                              DPMF_I_VERIFY_TOLERANCE_SAME, "computed again, with the sensitivity found");
     TRY(check_lower_bound(v));
     return check_response(v);
 }

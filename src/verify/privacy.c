@@ -33,8 +33,8 @@ double dpmf_i_verify_gaussian_delta(double mu, double epsilon) {
 static void check_unsampled(dpmf_i_verify *v) {
     const dpmf_mechanism *m = v->mechanism;
     const double found = dpmf_i_verify_gaussian_delta(1 / m->sigma, m->epsilon);
-    dpmf_i_check_equal(v->out, "delta", m->delta, found, DPMF_I_TOLERANCE_OTHER,
-                       "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
+    dpmf_i_verify_check_equal(v->out, "delta", m->delta, found, DPMF_I_VERIFY_TOLERANCE_OTHER,
+                              "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
 }
 
 /* An upper bound that is more than so loose was not made by this library's calibration. */
@@ -47,24 +47,25 @@ static dpmf_status check_sampled(dpmf_i_verify *v) {
     how.engine = DPMF_ENGINE_CONTOUR;
     how.run = *v->run;
     dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
-        dpmf_i_check_skip(v->out, "epsilon", "the contour integral cannot be had here: %s", dpmf_last_error());
+        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be had here: %s", dpmf_last_error());
         return DPMF_OK;
     }
     if (found.kind != DPMF_ESTIMATE) { /* the certified bound stood in: the route that calibrated sigma */
-        dpmf_i_check_skip(v->out, "epsilon", "the contour integral cannot be had here");
+        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be had here");
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
-                              .ok = found.epsilon <= m->epsilon * (1 + DPMF_I_TOLERANCE_OTHER) &&
+                              .ok = found.epsilon <= m->epsilon * (1 + DPMF_I_VERIFY_TOLERANCE_OTHER) &&
                                     found.epsilon >= m->epsilon * (1 - LOOSE),
                               .claimed = m->epsilon,
                               .found = found.epsilon,
-                              .tolerance = DPMF_I_TOLERANCE_OTHER};
-    dpmf_i_check_add(v->out, check,
-                     "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
-                     "claim, which is an upper bound");
+                              .tolerance = DPMF_I_VERIFY_TOLERANCE_OTHER};
+    dpmf_i_verify_check_add(
+        v->out, check,
+        "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
+        "claim, which is an upper bound");
     return DPMF_OK;
 }
 
@@ -73,27 +74,28 @@ dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
     if (m->epsilon == 0) {
-        dpmf_i_check_skip(v->out, "sigma",
-                          m->sigma == 0 ? "not calibrated: no guarantee is claimed"
-                                        : "no guarantee is claimed that it could be compared with");
+        dpmf_i_verify_check_skip(v->out, "sigma",
+                                 m->sigma == 0 ? "not calibrated: no guarantee is claimed"
+                                               : "no guarantee is claimed that it could be compared with");
         return DPMF_OK;
     }
-    TRY(dpmf_i_progress(v->run, "verify: privacy", 0));
+    TRY(dpmf_i_base_progress(v->run, "verify: privacy", 0));
     how.run = *v->run;
     dpmf_status status = dpmf_calibrate_sigma(m->epsilon, m->delta, &how, &found);
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
         const dpmf_check check = {.name = "sigma", .claimed = m->sigma, .found = NAN};
-        dpmf_i_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
+        dpmf_i_verify_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
-    dpmf_i_check_equal(v->out, "sigma", m->sigma, found.sigma, DPMF_I_TOLERANCE_OTHER,
-                       "the least sigma for the guarantee, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
+    dpmf_i_verify_check_equal(v->out, "sigma", m->sigma, found.sigma, DPMF_I_VERIFY_TOLERANCE_OTHER,
+                              "the least sigma for the guarantee, again: %s (%s)", found.method,
+                              dpmf_kind_name(found.kind));
     if (m->sampling.kind == DPMF_SAMPLING_NONE)
         check_unsampled(v);
     else if (m->sampling.kind == DPMF_SAMPLING_POISSON || m->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC)
         return check_sampled(v);
     else
-        dpmf_i_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");
+        dpmf_i_verify_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");
     return DPMF_OK;
 }

@@ -18,92 +18,96 @@
 
 /* ---- seeds that are no noise ---- */
 
-static dpmf_status keep_key(const uint8_t key[32], dpmf_i_seed_key *out) {
+static dpmf_status keep_key(const uint8_t key[32], dpmf_i_kernels_seed_key *out) {
     memset(out, 0, sizeof *out);
     memcpy(out->round, key, 32);
     return DPMF_OK;
 }
 
-static void close_key(dpmf_i_seed_key *key) {
+static void close_key(dpmf_i_kernels_seed_key *key) {
     (void)key;
 }
 
-static int impulse_doubles(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
-    const uint64_t first = group * DPMF_I_SEED_GROUP, count = groups * DPMF_I_SEED_GROUP;
-    (void)key;
-    memset(out, 0, count * sizeof *out);
-    if (row >= first && row - first < count) out[row - first] = 1;
-    return 1;
-}
-
-static int impulse_floats(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
-    const uint64_t first = group * DPMF_I_SEED_GROUP, count = groups * DPMF_I_SEED_GROUP;
+static int impulse_doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
+                           double *out) {
+    const uint64_t first = group * DPMF_I_KERNELS_SEED_GROUP, count = groups * DPMF_I_KERNELS_SEED_GROUP;
     (void)key;
     memset(out, 0, count * sizeof *out);
     if (row >= first && row - first < count) out[row - first] = 1;
     return 1;
 }
 
-static double number_at(const dpmf_i_seed_key *key, uint64_t row) {
+static int impulse_floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
+    const uint64_t first = group * DPMF_I_KERNELS_SEED_GROUP, count = groups * DPMF_I_KERNELS_SEED_GROUP;
+    (void)key;
+    memset(out, 0, count * sizeof *out);
+    if (row >= first && row - first < count) out[row - first] = 1;
+    return 1;
+}
+
+static double number_at(const dpmf_i_kernels_seed_key *key, uint64_t row) {
     uint64_t salt = 0;
     memcpy(&salt, key->round, sizeof salt);
-    return dpmf_i_response_number(salt, 2 * row + 1);
+    return dpmf_i_mechanism_response_number(salt, 2 * row + 1);
 }
 
-static int response_doubles(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
+static int response_doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
+                            double *out) {
     (void)group;
-    for (size_t i = 0; i < groups * DPMF_I_SEED_GROUP; i++)
+    for (size_t i = 0; i < groups * DPMF_I_KERNELS_SEED_GROUP; i++)
         out[i] = number_at(key, row);
     return 1;
 }
 
-static int response_floats(const dpmf_i_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
+static int response_floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
+                           float *out) {
     (void)group;
-    for (size_t i = 0; i < groups * DPMF_I_SEED_GROUP; i++)
+    for (size_t i = 0; i < groups * DPMF_I_KERNELS_SEED_GROUP; i++)
         out[i] = (float)number_at(key, row);
     return 1;
 }
 
-static const dpmf_i_seed_kernels IMPULSES = {
+static const dpmf_i_kernels_seed_set IMPULSES = {
     .name = "impulses", .open = keep_key, .close = close_key, .floats = impulse_floats, .doubles = impulse_doubles};
-static const dpmf_i_seed_kernels RESPONSE = {
+static const dpmf_i_kernels_seed_set RESPONSE = {
     .name = "response", .open = keep_key, .close = close_key, .floats = response_floats, .doubles = response_doubles};
 
-dpmf_status dpmf_i_seed_open_impulses(dpmf_i_seed **out) {
+dpmf_status dpmf_i_verify_seed_open_impulses(dpmf_i_crypto_seed **out) {
     const uint8_t none[32] = {0};
-    return dpmf_i_seed_open_with(&IMPULSES, none, out);
+    return dpmf_i_crypto_seed_open_with(&IMPULSES, none, out);
 }
 
-dpmf_status dpmf_i_seed_open_response(uint64_t salt, dpmf_i_seed **out) {
+dpmf_status dpmf_i_verify_seed_open_response(uint64_t salt, dpmf_i_crypto_seed **out) {
     uint8_t key[32] = {0};
     memcpy(key, &salt, sizeof salt);
-    return dpmf_i_seed_open_with(&RESPONSE, key, out);
+    return dpmf_i_crypto_seed_open_with(&RESPONSE, key, out);
 }
 
 /* ---- what the stream makes of them ---- */
 
-dpmf_status dpmf_i_stream_impulses(const dpmf_strategy *strategy, dpmf_i_precision precision, int64_t count,
-                                   int64_t seeds, dpmf_i_pool *pool, const dpmf_run *run, void *w) {
-    const dpmf_i_stream_options options = {.precision = precision, .count = seeds};
-    const size_t size = precision == DPMF_I_FLOAT32 ? sizeof(float) : sizeof(double);
-    dpmf_i_seed *seed = NULL;
-    dpmf_i_stream *stream = NULL;
+dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy, dpmf_i_crypto_precision precision,
+                                          int64_t count, int64_t seeds, dpmf_i_base_pool *pool, const dpmf_run *run,
+                                          void *w) {
+    const dpmf_i_noise_stream_options options = {.precision = precision, .count = seeds};
+    const size_t size = precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+    dpmf_i_crypto_seed *seed = NULL;
+    dpmf_i_noise_stream *stream = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_seed_open_impulses(&seed));
-    TRY_DONE(dpmf_i_stream_create(strategy, seed, &options, pool, &stream));
+    TRY_DONE(dpmf_i_verify_seed_open_impulses(&seed));
+    TRY_DONE(dpmf_i_noise_stream_create(strategy, seed, &options, pool, &stream));
     for (int64_t t = 0; t < count; t++) {
-        const dpmf_i_segment row = {(char *)w + (size_t)(t * seeds) * size, seeds};
-        TRY_DONE(dpmf_i_stream_emit(stream, 1, 0, 1, &row));
+        const dpmf_i_noise_segment row = {(char *)w + (size_t)(t * seeds) * size, seeds};
+        TRY_DONE(dpmf_i_noise_stream_emit(stream, 1, 0, 1, &row));
         if (t % 64 == 0)
-            TRY_DONE(dpmf_i_progress(run, "verify: impulses through the noise stream", (double)t / (double)count));
+            TRY_DONE(dpmf_i_base_progress(run, "verify: impulses through the noise stream", (double)t / (double)count));
     }
 done:
-    dpmf_i_stream_free(stream);
-    dpmf_i_seed_close(seed);
+    dpmf_i_noise_stream_free(stream);
+    dpmf_i_crypto_seed_close(seed);
     return status;
 }
 
-int dpmf_i_stream_is_whole(const dpmf_strategy *s) {
+int dpmf_i_verify_stream_is_whole(const dpmf_strategy *s) {
     for (;;) {
         const double *norms = NULL;
         int64_t stamps = 1;
@@ -113,35 +117,35 @@ int dpmf_i_stream_is_whole(const dpmf_strategy *s) {
     }
 }
 
-int64_t dpmf_i_seeds_before(const dpmf_strategy *s, int64_t steps) {
+int64_t dpmf_i_verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
     int64_t seeds = 0;
-    if (dpmf_i_stream_is_whole(s)) return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
+    if (dpmf_i_verify_stream_is_whole(s)) return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
     for (int64_t t = 0; t < steps; t++)
         seeds += dpmf_strategy_seeds(s, t);
     return seeds;
 }
 
-int dpmf_i_is_lower(const dpmf_strategy *s, int64_t steps) {
+int dpmf_i_verify_is_lower(const dpmf_strategy *s, int64_t steps) {
     if (dpmf_strategy_rows(s) != s->steps) return 0;
     for (int64_t t = 0; t < steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
     return 1;
 }
 
-dpmf_status dpmf_i_first_columns(const dpmf_strategy *strategy, int64_t count, int64_t rows, double *columns) {
+dpmf_status dpmf_i_verify_first_columns(const dpmf_strategy *strategy, int64_t count, int64_t rows, double *columns) {
     double *whole = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(dpmf_strategy_rows(strategy), "a column", &whole));
+    TRY(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(strategy), "a column", &whole));
     for (int64_t j = 0; j < count; j++) {
         TRY_DONE(dpmf_strategy_column(strategy, j, whole));
         memcpy(columns + j * rows, whole, (size_t)rows * sizeof *whole);
     }
 done:
-    dpmf_i_free(whole);
+    dpmf_i_base_free(whole);
     return status;
 }
 
-void dpmf_i_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end) {
+void dpmf_i_verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end) {
     *begin = 0;
     *end = count;
     while (*begin < count && x[*begin] == 0)
@@ -156,10 +160,10 @@ static double largest_error(int64_t count, int64_t seeds, const double *w, const
     for (int64_t j = 0; j < count; j++) {
         const double *column = columns + j * seeds;
         int64_t begin = 0, end = 0;
-        dpmf_i_span_of(seeds, column, &begin, &end);
+        dpmf_i_verify_span_of(seeds, column, &begin, &end);
         for (int64_t t = 0; t < count; t++) {
             const int64_t from = begin > begins[t] ? begin : begins[t], to = end < ends[t] ? end : ends[t];
-            const double sum = to > from ? dpmf_i_dot(to - from, w + t * seeds + from, column + from) : 0;
+            const double sum = to > from ? dpmf_i_base_dot(to - from, w + t * seeds + from, column + from) : 0;
             const double off = fabs(sum - (t == j));
             if (isnan(off)) return off;
             largest = fmax(largest, off);
@@ -168,26 +172,26 @@ static double largest_error(int64_t count, int64_t seeds, const double *w, const
     return largest;
 }
 
-dpmf_status dpmf_i_left_inverse_error(int64_t count, int64_t seeds, const double *w, const double *columns,
-                                      double *out) {
+dpmf_status dpmf_i_verify_left_inverse_error(int64_t count, int64_t seeds, const double *w, const double *columns,
+                                             double *out) {
     int64_t *spans = NULL;
-    TRY(dpmf_i_alloc(2 * count, sizeof *spans, "where rows begin and end", (void **)&spans));
+    TRY(dpmf_i_base_alloc(2 * count, sizeof *spans, "where rows begin and end", (void **)&spans));
     for (int64_t t = 0; t < count; t++)
-        dpmf_i_span_of(seeds, w + t * seeds, &spans[t], &spans[count + t]);
+        dpmf_i_verify_span_of(seeds, w + t * seeds, &spans[t], &spans[count + t]);
     *out = largest_error(count, seeds, w, columns, spans, spans + count);
-    dpmf_i_free(spans);
+    dpmf_i_base_free(spans);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {
+dpmf_status dpmf_i_verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {
     const int64_t buffers = dpmf_i_workload_buffers(workload);
     double *state = NULL;
-    TRY(dpmf_i_alloc_doubles((buffers + 1) * columns, "the workload's state", &state));
+    TRY(dpmf_i_base_alloc_doubles((buffers + 1) * columns, "the workload's state", &state));
     double *input = state + buffers * columns;
     for (int64_t t = 0; t < rows; t++) {
         memcpy(input, b + t * columns, (size_t)columns * sizeof *b);
         dpmf_i_workload_step(workload, t, columns, input, state, b + t * columns);
     }
-    dpmf_i_free(state);
+    dpmf_i_base_free(state);
     return DPMF_OK;
 }

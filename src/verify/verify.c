@@ -22,20 +22,20 @@
 /* ---- the list ---- */
 
 static void add(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {
-    assert(v->count < DPMF_I_CHECKS_MAX);
+    assert(v->count < DPMF_I_VERIFY_CHECKS_MAX);
     if (vsnprintf(check.how, sizeof check.how, how, values) < 0) check.how[0] = '\0';
     v->check[v->count++] = check;
 }
 
-void dpmf_i_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
+void dpmf_i_verify_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
     va_list values;
     va_start(values, how);
     add(v, check, how, values);
     va_end(values);
 }
 
-void dpmf_i_check_equal(dpmf_verification *v, const char *name, double claimed, double found, double tolerance,
-                        const char *how, ...) {
+void dpmf_i_verify_check_equal(dpmf_verification *v, const char *name, double claimed, double found, double tolerance,
+                               const char *how, ...) {
     const int ok = fabs(claimed - found) <= tolerance * fabs(claimed); /* false for NaN */
     va_list values;
     va_start(values, how);
@@ -44,30 +44,31 @@ void dpmf_i_check_equal(dpmf_verification *v, const char *name, double claimed, 
     va_end(values);
 }
 
-void dpmf_i_check_response(const dpmf_i_verify *v, const char *name, double found, double tolerance, const char *how) {
+void dpmf_i_verify_check_response(const dpmf_i_verify *v, const char *name, double found, double tolerance,
+                                  const char *how) {
     const double claimed = v->mechanism->response, allowed = tolerance * v->response_size;
     const dpmf_check check = {.name = name,
                               .ok = fabs(claimed - found) <= allowed,
                               .claimed = claimed,
                               .found = found,
                               .tolerance = claimed == 0 ? allowed : allowed / fabs(claimed)};
-    dpmf_i_check_add(v->out, check, "%s", how);
+    dpmf_i_verify_check_add(v->out, check, "%s", how);
 }
 
-void dpmf_i_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
+void dpmf_i_verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
     va_list values;
     va_start(values, why);
     add(v, (dpmf_check){.name = name, .ok = -1, .claimed = NAN, .found = NAN}, why, values);
     va_end(values);
 }
 
-int dpmf_i_is_verdict(dpmf_status status) {
+int dpmf_i_verify_is_verdict(dpmf_status status) {
     return status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_FORMAT || status == DPMF_ERROR_NUMERICAL ||
            status == DPMF_ERROR_UNSUPPORTED;
 }
 
 void dpmf_verification_free(dpmf_verification *verification) {
-    dpmf_i_free(verification);
+    dpmf_i_base_free(verification);
 }
 
 int dpmf_verification_ok(const dpmf_verification *v) {
@@ -104,13 +105,13 @@ dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dp
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_verification *v = NULL;
     if (mechanism == NULL || out == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the place of the answer is NULL");
-    TRY(dpmf_i_alloc(1, sizeof *v, "the checks", (void **)&v));
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the place of the answer is NULL");
+    TRY(dpmf_i_base_alloc(1, sizeof *v, "the checks", (void **)&v));
     dpmf_status status = verify_all(mechanism, run == NULL ? &defaults : run, v);
     if (status == DPMF_OK)
         *out = v;
     else
-        dpmf_i_free(v);
+        dpmf_i_base_free(v);
     return status;
 }
 
@@ -118,21 +119,21 @@ dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dp
 
 static void add_outcome(dpmf_verification *v, const char *name, dpmf_status status, const char *how) {
     const dpmf_check check = {.name = name, .ok = status == DPMF_OK, .claimed = NAN, .found = NAN};
-    dpmf_i_check_add(v, check, "%s", status == DPMF_OK ? how : dpmf_last_error());
+    dpmf_i_verify_check_add(v, check, "%s", status == DPMF_OK ? how : dpmf_last_error());
 }
 
 /* Container, digest and description; *mechanism stays NULL if one of them does not hold. */
 static dpmf_status open_bytes(const uint8_t *bytes, size_t size, dpmf_verification *v, dpmf_mechanism **mechanism) {
-    dpmf_i_tensors tensors = {0};
+    dpmf_i_base_tensors tensors = {0};
     char *text = NULL, digest[65] = "";
-    dpmf_status status = dpmf_i_safetensors_read(bytes, size, &text, digest, &tensors);
-    dpmf_i_free(text);
-    if (status == DPMF_ERROR_FORMAT && !dpmf_i_safetensors_is_container(bytes, size)) return status;
+    dpmf_status status = dpmf_i_base_safetensors_read(bytes, size, &text, digest, &tensors);
+    dpmf_i_base_free(text);
+    if (status == DPMF_ERROR_FORMAT && !dpmf_i_base_safetensors_is_container(bytes, size)) return status;
     if (status != DPMF_OK && status != DPMF_ERROR_FORMAT) return status;
     add_outcome(v, "digest", status, "SHA-256 over the description and the arrays, computed again");
     if (status != DPMF_OK) return DPMF_OK;
     status = dpmf_mechanism_decode(bytes, size, mechanism);
-    if (status != DPMF_OK && !dpmf_i_is_verdict(status)) return status;
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     add_outcome(v, "description", status, "every object is made again from it, and describes itself in the same words");
     return DPMF_OK;
 }
@@ -141,14 +142,14 @@ static dpmf_status verify_aligned(const uint8_t *bytes, size_t size, const dpmf_
     dpmf_verification *v = NULL;
     dpmf_mechanism *mechanism = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc(1, sizeof *v, "the checks", (void **)&v));
+    TRY_DONE(dpmf_i_base_alloc(1, sizeof *v, "the checks", (void **)&v));
     TRY_DONE(open_bytes(bytes, size, v, &mechanism));
     if (mechanism != NULL) TRY_DONE(verify_all(mechanism, run, v));
     *out = v;
     v = NULL;
 done:
     dpmf_mechanism_free(mechanism);
-    dpmf_i_free(v);
+    dpmf_i_base_free(v);
     return status;
 }
 
@@ -156,22 +157,22 @@ dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run 
     const dpmf_run defaults = dpmf_run_defaults();
     uint8_t *copy = NULL;
     if (bytes == NULL || out == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the place of the answer is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the place of the answer is NULL");
     if (run == NULL) run = &defaults;
     if ((uintptr_t)bytes % sizeof(double) == 0) return verify_aligned(bytes, size, run, out);
-    TRY(dpmf_i_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
+    TRY(dpmf_i_base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
     memcpy(copy, bytes, size);
     dpmf_status status = verify_aligned(copy, size, run, out);
-    dpmf_i_free(copy);
+    dpmf_i_base_free(copy);
     return status;
 }
 
 dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "verify: the path is NULL");
-    TRY(dpmf_i_file_read(path, "mechanism file", &bytes, &size));
+    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the path is NULL");
+    TRY(dpmf_i_base_file_read(path, "mechanism file", &bytes, &size));
     dpmf_status status = dpmf_verify_bytes(bytes, size, run, out);
-    dpmf_i_free(bytes);
+    dpmf_i_base_free(bytes);
     return status;
 }

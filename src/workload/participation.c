@@ -26,34 +26,35 @@ enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
     const char *name = NAMES[kind];
     if (k < 1 || k > n)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
     if (b < 1 || b > n)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
     if (k - 1 > (n - 1) / b)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
-                           " steps, accepted k up to %" PRId64 " for this b",
-                           name, k, b, n, (n - 1) / b + 1);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
+                                " steps, accepted k up to %" PRId64 " for this b",
+                                name, k, b, n, (n - 1) / b + 1);
     if (kind != DPMF_PARTICIPATION_MIN_SEPARATION && (n - 1) / b + 1 > k)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
-                           " passes of b, accepted (k-1) b < steps <= k b",
-                           name, k, b, n, (n - 1) / b + 1);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
+                                " passes of b, accepted (k-1) b < steps <= k b",
+                                name, k, b, n, (n - 1) / b + 1);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps, int64_t count, int64_t separation,
                                       dpmf_participation **out) {
     if ((int)kind < 0 || (int)kind >= NAME_COUNT)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind, NAME_COUNT - 1);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind,
+                                NAME_COUNT - 1);
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
     if (!plain) TRY(check_feasible(kind, steps, count, separation));
     dpmf_participation *p = NULL;
-    TRY(dpmf_i_alloc(1, sizeof *p, "a participation", (void **)&p));
+    TRY(dpmf_i_base_alloc(1, sizeof *p, "a participation", (void **)&p));
     p->references = 1;
     p->kind = kind;
     p->steps = steps;
@@ -69,11 +70,11 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
 
 static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, int64_t *b) {
     const char *comma = strchr(text, ',');
-    if (comma == NULL || !dpmf_i_parse_integer(text, (size_t)(comma - text), k) ||
-        !dpmf_i_parse_integer(comma + 1, strlen(comma + 1), b)) {
+    if (comma == NULL || !dpmf_i_base_parse_integer(text, (size_t)(comma - text), k) ||
+        !dpmf_i_base_parse_integer(comma + 1, strlen(comma + 1), b)) {
         char shown[64];
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
-                           dpmf_i_show(text, strlen(text), shown), name);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
+                                dpmf_i_base_show(text, strlen(text), shown), name);
     }
     return DPMF_OK;
 }
@@ -91,12 +92,12 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
         return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
     }
     char shown[64] = "";
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                       "participation '%s', accepted: single, cyclic:K,B, minsep:K,B, shuffled:K,B, full",
-                       text == NULL ? "NULL" : dpmf_i_show(text, strlen(text), shown));
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                            "participation '%s', accepted: single, cyclic:K,B, minsep:K,B, shuffled:K,B, full",
+                            text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown));
 }
 
-dpmf_participation *dpmf_i_participation_retain(const dpmf_participation *participation) {
+dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation) {
     dpmf_participation *p = (dpmf_participation *)participation; /* the count is the one thing that changes */
     __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
     return p;
@@ -104,7 +105,7 @@ dpmf_participation *dpmf_i_participation_retain(const dpmf_participation *partic
 
 void dpmf_participation_free(dpmf_participation *p) {
     if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
-    dpmf_i_free(p);
+    dpmf_i_base_free(p);
 }
 
 dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {

@@ -13,6 +13,6 @@ struct dpmf_participation {
 };
 
 /* Shares it: one more free is needed. Returns its argument. */
-dpmf_participation *dpmf_i_participation_retain(const dpmf_participation *participation);
+dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation);
 
 #endif

@@ -98,13 +98,13 @@ dpmf_status dpmf_i_workload_series(const dpmf_workload *w, double power, int64_t
         return DPMF_OK;
     }
     if (!w->toeplitz)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "workload %s has no square root here: it is not Toeplitz; accepted: prefix, momentum, "
-                           "nesterov, decay, schedules (taken without them), or a Toeplitz matrix",
-                           w->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "workload %s has no square root here: it is not Toeplitz; accepted: prefix, momentum, "
+                                "nesterov, decay, schedules (taken without them), or a Toeplitz matrix",
+                                w->text);
     if (!(w->matrix[0] > 0))
-        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "workload %s: diagonal %g has no real square root, accepted > 0",
-                           w->text, w->matrix[0]);
+        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "workload %s: diagonal %g has no real square root, accepted > 0",
+                                w->text, w->matrix[0]);
     dense_series(w, power, count, out);
     return DPMF_OK;
 }

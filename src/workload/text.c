@@ -7,10 +7,10 @@
  *
  * A path may hold any character but a comma. Each part may stand once, except schedules, which multiply.
  */
+#include "base/text.h"
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ static const char ACCEPTED[] = "accepted: prefix, momentum:B, nesterov:B, decay:
 
 typedef struct parsed {
     dpmf_workload_options options;
-    double *rates;          /* NULL until a schedule is named */
-    dpmf_i_writer schedule; /* its canonical text */
+    double *rates;               /* NULL until a schedule is named */
+    dpmf_i_base_writer schedule; /* its canonical text */
     int momentum_given, decay_given;
 } parsed;
 
@@ -42,46 +42,48 @@ static int starts(slice part, const char *name, slice *rest) {
 
 static dpmf_status number(slice text, const char *what, double *out) {
     char shown[64];
-    if (!dpmf_i_parse_double(text.text, text.length, out))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: %s = '%s', accepted: a number", what,
-                           dpmf_i_show(text.text, text.length, shown));
+    if (!dpmf_i_base_parse_double(text.text, text.length, out))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s = '%s', accepted: a number", what,
+                                dpmf_i_base_show(text.text, text.length, shown));
     return DPMF_OK;
 }
 
 static dpmf_status need_rates(parsed *p, int64_t steps) {
     if (p->rates != NULL) return DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(steps, "the learning rates", &p->rates));
+    TRY(dpmf_i_base_alloc_doubles(steps, "the learning rates", &p->rates));
     for (int64_t t = 0; t < steps; t++)
         p->rates[t] = 1;
     return DPMF_OK;
 }
 
 static void note_schedule(parsed *p, const char *text) {
-    if (p->schedule.length > 0) dpmf_i_write_raw(&p->schedule, ",");
-    dpmf_i_write_raw(&p->schedule, text);
+    if (p->schedule.length > 0) dpmf_i_base_write_raw(&p->schedule, ",");
+    dpmf_i_base_write_raw(&p->schedule, text);
 }
 
 static dpmf_status parse_cooldown(slice rest, int64_t steps, parsed *p) {
     const char *colon = memchr(rest.text, ':', rest.length);
     if (colon == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown needs FRACTION:FLOOR, as in cooldown:0.25:0.05");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "workload: cooldown needs FRACTION:FLOOR, as in cooldown:0.25:0.05");
     size_t first = (size_t)(colon - rest.text);
     double fraction = 0, floor_ = 0;
     TRY(number((slice){rest.text, first}, "cooldown fraction", &fraction));
     TRY(number((slice){colon + 1, rest.length - first - 1}, "cooldown floor", &floor_));
     if (!(fraction >= 0 && fraction <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown fraction = %g, accepted 0 to 1", fraction);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown fraction = %g, accepted 0 to 1", fraction);
     if (!(floor_ > 0 && floor_ <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown floor = %g, accepted: above 0, up to 1", floor_);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown floor = %g, accepted: above 0, up to 1",
+                                floor_);
     TRY(need_rates(p, steps));
     int64_t m = (int64_t)round(fraction * (double)steps);
     for (int64_t j = 1; j <= m; j++)
         p->rates[steps - m + j - 1] *= 1 - (1 - floor_) * (double)j / (double)m;
     char number_text[32], text[80] = "cooldown:";
-    dpmf_i_format_double(fraction, number_text);
+    dpmf_i_base_format_double(fraction, number_text);
     strcat(text, number_text);
     strcat(text, ":");
-    dpmf_i_format_double(floor_, number_text);
+    dpmf_i_base_format_double(floor_, number_text);
     strcat(text, number_text);
     note_schedule(p, text);
     return DPMF_OK;
@@ -89,10 +91,10 @@ static dpmf_status parse_cooldown(slice rest, int64_t steps, parsed *p) {
 
 static dpmf_status load_array(slice path, const char *what, dpmf_array *out) {
     char *copy = NULL;
-    TRY(dpmf_i_alloc((int64_t)path.length + 1, 1, what, (void **)&copy));
+    TRY(dpmf_i_base_alloc((int64_t)path.length + 1, 1, what, (void **)&copy));
     memcpy(copy, path.text, path.length);
     dpmf_status status = dpmf_array_load(copy, out);
-    dpmf_i_free(copy);
+    dpmf_i_base_free(copy);
     return status;
 }
 
@@ -101,11 +103,11 @@ static dpmf_status parse_rates(slice path, int64_t steps, parsed *p) {
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "learning rates", &array));
     if (array.dimensions != 1 || array.shape[0] != steps) {
-        status =
-            dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                        "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
-                        "steps",
-                        (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
+        status = dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
+            "steps",
+            (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
         goto done;
     }
     TRY_DONE(need_rates(p, steps));
@@ -124,19 +126,22 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     int nesterov = starts(part, "nesterov", &rest);
     if (nesterov || starts(part, "momentum", &rest)) {
         if (p->momentum_given)
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: momentum or nesterov is given twice, accepted once");
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "workload: momentum or nesterov is given twice, accepted once");
         p->momentum_given = 1;
         p->options.nesterov = nesterov;
         return number(rest, nesterov ? "nesterov" : "momentum", &p->options.momentum);
     }
     if (starts(part, "decay", &rest)) {
-        if (p->decay_given) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: decay is given twice, accepted once");
+        if (p->decay_given)
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: decay is given twice, accepted once");
         p->decay_given = 1;
         return number(rest, "decay", &p->options.decay);
     }
     if (starts(part, "cooldown", &rest)) return parse_cooldown(rest, steps, p);
     if (starts(part, "lr", &rest)) return parse_rates(rest, steps, p);
-    return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", dpmf_i_show(part.text, part.length, shown), ACCEPTED);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", dpmf_i_base_show(part.text, part.length, shown),
+                            ACCEPTED);
 }
 
 static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) {
@@ -144,9 +149,9 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "the workload matrix", &array));
     if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
-        status = dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                             "workload: the matrix file is %lld x %lld, accepted: %lld x %lld, as --steps says",
-                             (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
+        status = dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT, "workload: the matrix file is %lld x %lld, accepted: %lld x %lld, as --steps says",
+            (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
     else
         status = dpmf_workload_create_dense(steps, array.values, out);
     dpmf_array_free(&array);
@@ -166,52 +171,53 @@ dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload *
     parsed p = {0};
     slice path = {0};
     dpmf_status status = DPMF_OK;
-    if (text == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
-    if (steps < 1) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
+    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (starts((slice){text, strlen(text)}, "file", &path)) return parse_matrix(path, steps, out);
     TRY_DONE(parse_parts(text, steps, &p));
     p.options.learning_rate = p.rates;
     TRY_DONE(dpmf_i_workload_create_named(steps, &p.options, p.schedule.text, out));
 done:
-    dpmf_i_free(p.rates);
-    dpmf_i_writer_free(&p.schedule);
+    dpmf_i_base_free(p.rates);
+    dpmf_i_base_writer_free(&p.schedule);
     return status;
 }
 
 /* ---- the mechanism file ---- */
 
-static const char *array_name(const char *prefix, const char *name, char out[DPMF_I_TENSOR_NAME_MAX]) {
-    snprintf(out, DPMF_I_TENSOR_NAME_MAX, "%s.%s", prefix, name);
+static const char *array_name(const char *prefix, const char *name, char out[DPMF_I_BASE_TENSOR_NAME_MAX]) {
+    snprintf(out, DPMF_I_BASE_TENSOR_NAME_MAX, "%s.%s", prefix, name);
     return out;
 }
 
-void dpmf_i_workload_write(const dpmf_workload *w, const char *prefix, dpmf_i_writer *out, dpmf_i_tensors *tensors) {
-    char name[DPMF_I_TENSOR_NAME_MAX];
+void dpmf_i_workload_write(const dpmf_workload *w, const char *prefix, dpmf_i_base_writer *out,
+                           dpmf_i_base_tensors *tensors) {
+    char name[DPMF_I_BASE_TENSOR_NAME_MAX];
     if (w->form == DPMF_I_WORKLOAD_OPERATOR) {
-        out->status = dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
+        out->status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
         return;
     }
-    dpmf_i_json_text(out, "text", w->text);
+    dpmf_i_base_json_text(out, "text", w->text);
     if (w->form == DPMF_I_WORKLOAD_NAMED) {
-        dpmf_i_json_double(out, "momentum", w->momentum);
-        dpmf_i_json_bool(out, "nesterov", w->nesterov);
-        dpmf_i_json_double(out, "decay", w->decay);
+        dpmf_i_base_json_double(out, "momentum", w->momentum);
+        dpmf_i_base_json_bool(out, "nesterov", w->nesterov);
+        dpmf_i_base_json_double(out, "decay", w->decay);
     }
-    if (w->schedule != NULL) dpmf_i_json_text(out, "schedule", w->schedule);
+    if (w->schedule != NULL) dpmf_i_base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
-        dpmf_i_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
+        dpmf_i_base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
     if (w->matrix != NULL)
-        dpmf_i_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
+        dpmf_i_base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
-static dpmf_status find_array(const dpmf_i_tensors *tensors, const char *prefix, const char *suffix, int64_t rows,
-                              int64_t columns, const dpmf_i_tensor **out) {
-    char name[DPMF_I_TENSOR_NAME_MAX];
-    const dpmf_i_tensor *t = dpmf_i_tensors_find(tensors, array_name(prefix, suffix, name));
+static dpmf_status find_array(const dpmf_i_base_tensors *tensors, const char *prefix, const char *suffix, int64_t rows,
+                              int64_t columns, const dpmf_i_base_tensor **out) {
+    char name[DPMF_I_BASE_TENSOR_NAME_MAX];
+    const dpmf_i_base_tensor *t = dpmf_i_base_tensors_find(tensors, array_name(prefix, suffix, name));
     if (t == NULL || t->dimensions != (columns == 0 ? 1 : 2) || t->shape[0] != rows ||
         (columns != 0 && t->shape[1] != columns))
-        return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
-                           (long long)rows);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
+                                (long long)rows);
     *out = t;
     return DPMF_OK;
 }
@@ -224,25 +230,25 @@ static dpmf_status check_text(const dpmf_workload *w) {
     int same = dpmf_i_workload_equal(w, again);
     dpmf_workload_free(again);
     if (same) return DPMF_OK;
-    return dpmf_i_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
 }
 
-dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix, const dpmf_i_tensors *tensors,
-                                 dpmf_workload **out) {
+dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
+                                 const dpmf_i_base_tensors *tensors, dpmf_workload **out) {
     const char *text = NULL, *schedule = NULL;
-    const dpmf_i_tensor *array = NULL;
+    const dpmf_i_base_tensor *array = NULL;
     dpmf_workload_options options = dpmf_workload_options_defaults();
     dpmf_workload *w = NULL;
-    TRY(dpmf_i_json_get_text(object, "text", "workload", &text));
+    TRY(dpmf_i_base_json_get_text(object, "text", "workload", &text));
     if (strcmp(text, "file") == 0) {
         TRY(find_array(tensors, prefix, "matrix", steps, steps, &array));
         return dpmf_workload_create_dense(steps, array->values, out);
     }
-    TRY(dpmf_i_json_get_double(object, "momentum", "workload", &options.momentum));
-    TRY(dpmf_i_json_get_double(object, "decay", "workload", &options.decay));
+    TRY(dpmf_i_base_json_get_double(object, "momentum", "workload", &options.momentum));
+    TRY(dpmf_i_base_json_get_double(object, "decay", "workload", &options.decay));
     options.nesterov = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "nesterov")) != 0;
     if (cJSON_HasObjectItem(object, "schedule")) {
-        TRY(dpmf_i_json_get_text(object, "schedule", "workload", &schedule));
+        TRY(dpmf_i_base_json_get_text(object, "schedule", "workload", &schedule));
         TRY(find_array(tensors, prefix, "learning_rate", steps, 0, &array));
         options.learning_rate = array->values;
     }

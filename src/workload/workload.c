@@ -42,31 +42,31 @@ dpmf_workload *dpmf_i_workload_retain(const dpmf_workload *workload) {
 
 void dpmf_workload_free(dpmf_workload *workload) {
     if (workload == NULL || __atomic_sub_fetch(&workload->references, 1, __ATOMIC_ACQ_REL) > 0) return;
-    dpmf_i_free(workload->text);
-    dpmf_i_free(workload->schedule);
-    dpmf_i_free(workload->learning_rate);
-    dpmf_i_free(workload->matrix);
-    dpmf_i_operator_free(workload->operator_);
-    dpmf_i_free(workload);
+    dpmf_i_base_free(workload->text);
+    dpmf_i_base_free(workload->schedule);
+    dpmf_i_base_free(workload->learning_rate);
+    dpmf_i_base_free(workload->matrix);
+    dpmf_i_workload_operator_free(workload->operator_);
+    dpmf_i_base_free(workload);
 }
 
 /* n beyond 2^53 could not be told apart from its neighbours in a double; no algorithm here reaches it anyway. */
 static dpmf_status check_steps(int64_t steps) {
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     return DPMF_OK;
 }
 
 static dpmf_status new_workload(int64_t steps, dpmf_i_workload_form form, const char *text, dpmf_workload **out) {
     dpmf_workload *w = NULL;
     TRY(check_steps(steps));
-    TRY(dpmf_i_alloc(1, sizeof *w, "a workload", (void **)&w));
+    TRY(dpmf_i_base_alloc(1, sizeof *w, "a workload", (void **)&w));
     w->references = 1;
     w->form = form;
     w->steps = steps;
-    dpmf_status status = dpmf_i_copy_text(text, &w->text);
+    dpmf_status status = dpmf_i_base_copy_text(text, &w->text);
     if (status != DPMF_OK) {
-        dpmf_i_free(w);
+        dpmf_i_base_free(w);
         return status;
     }
     *out = w;
@@ -75,20 +75,20 @@ static dpmf_status new_workload(int64_t steps, dpmf_i_workload_form form, const 
 
 static dpmf_status check_named(int64_t steps, const dpmf_workload_options *o) {
     if (!(o->momentum >= 0 && o->momentum < 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "momentum = %g, accepted 0 <= beta < 1", o->momentum);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "momentum = %g, accepted 0 <= beta < 1", o->momentum);
     if (!(o->decay >= 0 && o->decay <= 1))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "decay = %g, accepted 0 <= lambda <= 1", o->decay);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "decay = %g, accepted 0 <= lambda <= 1", o->decay);
     if (o->nesterov != 0 && o->nesterov != 1)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "nesterov = %d, accepted 0 or 1", o->nesterov);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "nesterov = %d, accepted 0 or 1", o->nesterov);
     for (int64_t t = 0; o->learning_rate != NULL && t < steps; t++) {
         double eta = o->learning_rate[t];
         /* 1/eta enters A^-1: beyond these bounds its products would leave the range of a double */
         if (!(eta >= 1e-100 && eta <= 1e100))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %lld = %g, accepted 1e-100 to 1e100",
-                               (long long)t, eta);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %lld = %g, accepted 1e-100 to 1e100",
+                                    (long long)t, eta);
         if (!(eta * o->decay <= 1))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %lld = %g, accepted up to 1",
-                               (long long)t, eta * o->decay);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %lld = %g, accepted up to 1",
+                                    (long long)t, eta * o->decay);
     }
     return DPMF_OK;
 }
@@ -103,26 +103,26 @@ dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_opti
                                          dpmf_workload **out) {
     dpmf_workload_options o = options == NULL ? dpmf_workload_options_defaults() : *options;
     dpmf_workload *w = NULL;
-    dpmf_i_writer text = {0};
+    dpmf_i_base_writer text = {0};
     dpmf_status status = DPMF_OK;
     TRY(check_steps(steps));
     TRY(check_named(steps, &o));
     char number[32];
     if (o.momentum > 0) {
-        dpmf_i_format_double(o.momentum, number);
-        dpmf_i_write_raw(&text, o.nesterov ? ",nesterov:" : ",momentum:");
-        dpmf_i_write_raw(&text, number);
+        dpmf_i_base_format_double(o.momentum, number);
+        dpmf_i_base_write_raw(&text, o.nesterov ? ",nesterov:" : ",momentum:");
+        dpmf_i_base_write_raw(&text, number);
     }
     if (o.decay > 0) {
-        dpmf_i_format_double(o.decay, number);
-        dpmf_i_write_raw(&text, ",decay:");
-        dpmf_i_write_raw(&text, number);
+        dpmf_i_base_format_double(o.decay, number);
+        dpmf_i_base_write_raw(&text, ",decay:");
+        dpmf_i_base_write_raw(&text, number);
     }
     if (o.learning_rate != NULL) {
-        dpmf_i_write_raw(&text, ",");
-        dpmf_i_write_raw(&text, schedule == NULL ? "lr" : schedule);
+        dpmf_i_base_write_raw(&text, ",");
+        dpmf_i_base_write_raw(&text, schedule == NULL ? "lr" : schedule);
     }
-    if (text.length == 0) dpmf_i_write_raw(&text, ",prefix");
+    if (text.length == 0) dpmf_i_base_write_raw(&text, ",prefix");
     TRY_DONE(text.status);
     TRY_DONE(new_workload(steps, DPMF_I_WORKLOAD_NAMED, text.text + 1, &w));
     w->momentum = o.momentum;
@@ -130,15 +130,15 @@ dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_opti
     w->decay = o.decay;
     w->toeplitz = is_constant(steps, o.learning_rate);
     if (o.learning_rate != NULL) {
-        TRY_DONE(dpmf_i_alloc_doubles(steps, "the learning rates", &w->learning_rate));
+        TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the learning rates", &w->learning_rate));
         memcpy(w->learning_rate, o.learning_rate, (size_t)steps * sizeof *w->learning_rate);
-        TRY_DONE(dpmf_i_copy_text(schedule == NULL ? "lr" : schedule, &w->schedule));
+        TRY_DONE(dpmf_i_base_copy_text(schedule == NULL ? "lr" : schedule, &w->schedule));
     }
     *out = w;
     w = NULL;
 done:
     dpmf_workload_free(w);
-    dpmf_i_writer_free(&text);
+    dpmf_i_base_writer_free(&text);
     return status;
 }
 
@@ -156,11 +156,11 @@ static int is_toeplitz_matrix(int64_t n, const double *a) {
 dpmf_status dpmf_workload_create_dense(int64_t steps, const double *matrix, dpmf_workload **out) {
     dpmf_workload *w = NULL;
     dpmf_status status = DPMF_OK;
-    if (matrix == NULL) return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "the workload matrix is NULL");
+    if (matrix == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the workload matrix is NULL");
     TRY(check_steps(steps));
-    TRY(dpmf_i_lower_check(steps, matrix, "workload", 1));
+    TRY(dpmf_i_base_lower_check(steps, matrix, "workload", 1));
     TRY_DONE(new_workload(steps, DPMF_I_WORKLOAD_DENSE, "file", &w));
-    TRY_DONE(dpmf_i_alloc_square(steps, "the workload matrix", &w->matrix));
+    TRY_DONE(dpmf_i_base_alloc_square(steps, "the workload matrix", &w->matrix));
     memcpy(w->matrix, matrix, (size_t)(steps * steps) * sizeof *matrix);
     w->toeplitz = is_toeplitz_matrix(steps, matrix);
     *out = w;
@@ -172,13 +172,13 @@ done:
 
 dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_, dpmf_workload **out) {
     dpmf_workload *w = NULL;
-    dpmf_i_operator *op = NULL;
+    dpmf_i_workload_operator *op = NULL;
     TRY(check_steps(steps));
-    TRY(dpmf_i_operator_create(steps, operator_, &op));
+    TRY(dpmf_i_workload_operator_create(steps, operator_, &op));
     dpmf_status status = new_workload(steps, DPMF_I_WORKLOAD_OPERATOR, "operator", &w);
     if (status != DPMF_OK) {
         op->user.release = NULL; /* the context stays the caller's when the call fails */
-        dpmf_i_operator_free(op);
+        dpmf_i_workload_operator_free(op);
         return status;
     }
     w->operator_ = op;
@@ -188,11 +188,11 @@ dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *op
 
 static dpmf_status dense_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
     double *corner = NULL;
-    TRY(dpmf_i_alloc_square(steps, "a corner of the workload", &corner));
+    TRY(dpmf_i_base_alloc_square(steps, "a corner of the workload", &corner));
     for (int64_t t = 0; t < steps; t++)
         memcpy(corner + t * steps, w->matrix + t * w->steps, (size_t)steps * sizeof *corner);
     dpmf_status status = dpmf_workload_create_dense(steps, corner, out);
-    dpmf_i_free(corner);
+    dpmf_i_base_free(corner);
     return status;
 }
 
@@ -204,7 +204,8 @@ dpmf_status dpmf_i_workload_head(const dpmf_workload *w, int64_t steps, dpmf_wor
     }
     if (w->form == DPMF_I_WORKLOAD_DENSE) return dense_head(w, steps, out);
     if (w->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %lld steps", (long long)steps);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %lld steps",
+                                (long long)steps);
     dpmf_workload_options o = {w->momentum, w->nesterov, w->decay, w->learning_rate};
     return dpmf_i_workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
@@ -249,10 +250,10 @@ int dpmf_i_workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
 
 /* ---- the recursion ---- */
 
-dpmf_i_recursion dpmf_i_workload_recursion(const dpmf_workload *w, int64_t t) {
+dpmf_i_workload_recursion_form dpmf_i_workload_recursion(const dpmf_workload *w, int64_t t) {
     assert(w->form == DPMF_I_WORKLOAD_NAMED && t >= 0 && t < w->steps);
     double eta = w->learning_rate == NULL ? 1 : w->learning_rate[t];
-    dpmf_i_recursion r = {.momentum = w->momentum, .rate = eta, .keep = 1 - eta * w->decay};
+    dpmf_i_workload_recursion_form r = {.momentum = w->momentum, .rate = eta, .keep = 1 - eta * w->decay};
     r.from_m = w->nesterov ? w->momentum : 1;
     r.from_y = w->nesterov ? 1 : 0;
     return r;
@@ -271,7 +272,7 @@ int64_t dpmf_i_workload_buffers(const dpmf_workload *w) {
 }
 
 static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    dpmf_i_recursion r = dpmf_i_workload_recursion(w, t);
+    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(w, t);
     double *o = state, *m = state + count;
     if (w->momentum == 0) {
         for (int64_t i = 0; i < count; i++)
@@ -305,18 +306,18 @@ void dpmf_i_workload_step(const dpmf_workload *w, int64_t t, int64_t count, cons
     else if (w->form == DPMF_I_WORKLOAD_DENSE)
         dense_step(w, t, count, x, state, y);
     else
-        dpmf_i_operator_step(w->operator_, t, count, x, state, y);
+        dpmf_i_workload_operator_step(w->operator_, t, count, x, state, y);
 }
 
 int64_t dpmf_i_workload_inverse_buffers(const dpmf_workload *w) {
-    if (w->form == DPMF_I_WORKLOAD_OPERATOR) return dpmf_i_operator_inverse_buffers(w->operator_);
+    if (w->form == DPMF_I_WORKLOAD_OPERATOR) return dpmf_i_workload_operator_inverse_buffers(w->operator_);
     return dpmf_i_workload_buffers(w);
 }
 
 /* u_t = (o_t - k_t o_{t-1}) / eta_t, then the momentum undone: state is o_{t-1} and m_{t-1}. */
 static void named_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
                                double *x) {
-    dpmf_i_recursion r = dpmf_i_workload_recursion(w, t);
+    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(w, t);
     double *o = state, *m = state + count;
     double direct = r.from_m + r.from_y;
     for (int64_t i = 0; i < count; i++) {
@@ -352,7 +353,7 @@ void dpmf_i_workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t cou
     else if (w->form == DPMF_I_WORKLOAD_DENSE)
         dense_inverse_step(w, t, count, y, state, x);
     else
-        dpmf_i_operator_inverse_step(w->operator_, t, count, y, state, x);
+        dpmf_i_workload_operator_inverse_step(w->operator_, t, count, y, state, x);
 }
 
 /* ---- whole vectors ---- */
@@ -361,18 +362,18 @@ typedef void (*row_step)(const dpmf_workload *, int64_t, int64_t, const double *
 
 static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffers, const double *in, double *out) {
     double *state = NULL;
-    TRY(dpmf_i_alloc_doubles(buffers, "the workload's state", &state));
+    TRY(dpmf_i_base_alloc_doubles(buffers, "the workload's state", &state));
     for (int64_t t = 0; t < w->steps; t++) {
         double value = in[t]; /* in and out may be the same array */
         step(w, t, 1, &value, state, &out[t]);
     }
-    dpmf_i_free(state);
+    dpmf_i_base_free(state);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y) {
     if (workload->form == DPMF_I_WORKLOAD_DENSE) {
-        dpmf_i_lower_apply(workload->steps, workload->matrix, x, y);
+        dpmf_i_base_lower_apply(workload->steps, workload->matrix, x, y);
         return DPMF_OK;
     }
     return run_rows(workload, dpmf_i_workload_step, dpmf_i_workload_buffers(workload), x, y);
@@ -380,7 +381,7 @@ dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, 
 
 dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, double *x) {
     if (workload->form == DPMF_I_WORKLOAD_DENSE) {
-        dpmf_i_lower_solve(workload->steps, workload->matrix, y, x);
+        dpmf_i_base_lower_solve(workload->steps, workload->matrix, y, x);
         return DPMF_OK;
     }
     return run_rows(workload, dpmf_i_workload_inverse_step, dpmf_i_workload_inverse_buffers(workload), y, x);
@@ -400,15 +401,15 @@ void dpmf_workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_ba
 
 dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double q[3], double r[2]) {
     if (w->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: no bands of its inverse are known", w->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: no bands of its inverse are known", w->text);
     if (t < 0 || t >= w->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)t,
-                           (long long)(w->steps - 1));
-    dpmf_i_recursion now = dpmf_i_workload_recursion(w, t);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)t,
+                                (long long)(w->steps - 1));
+    dpmf_i_workload_recursion_form now = dpmf_i_workload_recursion(w, t);
     q[0] = 1 / now.rate;
     q[1] = q[2] = 0;
     if (t >= 1) {
-        dpmf_i_recursion before = dpmf_i_workload_recursion(w, t - 1);
+        dpmf_i_workload_recursion_form before = dpmf_i_workload_recursion(w, t - 1);
         q[1] = -now.keep / now.rate - w->momentum / before.rate;
         if (t >= 2) q[2] = w->momentum * before.keep / before.rate;
     }
@@ -425,7 +426,7 @@ dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double 
 static void named_column_norms(const dpmf_workload *w, double *norms) {
     double mm = 0, mo = 0, oo = 0; /* J_{t+1} after the map F_{t+1}; zero past the end */
     for (int64_t t = w->steps - 1; t >= 0; t--) {
-        dpmf_i_recursion r = dpmf_i_workload_recursion(w, t);
+        dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(w, t);
         double o = r.rate * (r.from_m + r.from_y), total = oo + 1;
         norms[t] = sqrt(mm + 2 * mo * o + total * o * o);
         /* F_t: m' = momentum m, o' = keep o + c m with c = rate from_m momentum */
@@ -441,24 +442,24 @@ static void named_column_norms(const dpmf_workload *w, double *norms) {
 static void dense_column_norms(const dpmf_workload *w, double *norms) {
     int64_t n = w->steps;
     for (int64_t j = 0; j < n; j++) {
-        dpmf_i_running sum = {0};
+        dpmf_i_base_running sum = {0};
         for (int64_t t = j; t < n; t++)
-            dpmf_i_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
-        norms[j] = sqrt(dpmf_i_running_value(&sum));
+            dpmf_i_base_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
+        norms[j] = sqrt(dpmf_i_base_running_value(&sum));
     }
 }
 
 static dpmf_status operator_column_norms(const dpmf_workload *w, double *norms) {
     double *column = NULL;
-    TRY(dpmf_i_alloc_doubles(w->steps, "a column", &column));
+    TRY(dpmf_i_base_alloc_doubles(w->steps, "a column", &column));
     dpmf_status status = DPMF_OK;
     for (int64_t j = 0; j < w->steps && status == DPMF_OK; j++) {
         memset(column, 0, (size_t)w->steps * sizeof *column);
         column[j] = 1;
         status = dpmf_workload_apply(w, column, column);
-        if (status == DPMF_OK) norms[j] = dpmf_i_norm(w->steps, column);
+        if (status == DPMF_OK) norms[j] = dpmf_i_base_norm(w->steps, column);
     }
-    dpmf_i_free(column);
+    dpmf_i_base_free(column);
     return status;
 }
 

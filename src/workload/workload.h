@@ -28,21 +28,21 @@ struct dpmf_workload {
     char *schedule;        /* the part of `text` that stands for learning_rate, NULL if none */
     /* dense: n x n lower triangular */
     double *matrix;
-    dpmf_i_operator *operator_;
+    dpmf_i_workload_operator *operator_;
 };
 
 /* Shares it: one more free is needed. Returns its argument. */
 dpmf_workload *dpmf_i_workload_retain(const dpmf_workload *workload);
 
 /* The recursion of a named workload at step t, from the state (m, o) and the input y. */
-typedef struct dpmf_i_recursion {
+typedef struct dpmf_i_workload_recursion_form {
     double momentum; /* m_t = momentum m_{t-1} + y_t */
     double from_m;   /* u_t = from_m m_t + from_y y_t */
     double from_y;
     double rate; /* o_t = keep o_{t-1} + rate u_t */
     double keep;
-} dpmf_i_recursion;
-dpmf_i_recursion dpmf_i_workload_recursion(const dpmf_workload *workload, int64_t t);
+} dpmf_i_workload_recursion_form;
+dpmf_i_workload_recursion_form dpmf_i_workload_recursion(const dpmf_workload *workload, int64_t t);
 
 /* Same matrix? (same form and parameters; operators only if the same object) */
 int dpmf_i_workload_equal(const dpmf_workload *a, const dpmf_workload *b);
@@ -82,9 +82,9 @@ void dpmf_i_workload_inverse_step(const dpmf_workload *workload, int64_t t, int6
                                   double *state, double *x);
 
 /* A workload in a mechanism file: members of an open JSON object, and arrays whose names begin with `prefix`. */
-void dpmf_i_workload_write(const dpmf_workload *workload, const char *prefix, dpmf_i_writer *w,
-                           dpmf_i_tensors *tensors);
+void dpmf_i_workload_write(const dpmf_workload *workload, const char *prefix, dpmf_i_base_writer *w,
+                           dpmf_i_base_tensors *tensors);
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
-                                                 const dpmf_i_tensors *tensors, dpmf_workload **out);
+                                                 const dpmf_i_base_tensors *tensors, dpmf_workload **out);
 
 #endif

@@ -27,10 +27,10 @@ static void test_integer_orders(void **state) {
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
             for (int a = 2; a < 40; a += 3) {
-                const dpmf_i_pair pair = {DPMF_I_REMOVE, sigmas[i], probabilities[j], 1000};
+                const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, sigmas[i], probabilities[j], 1000};
                 const double exact = 1000 * integer_cumulant(sigmas[i], probabilities[j], a) / (a - 1);
                 double got = NAN;
-                check_ok(dpmf_i_rdp_divergence(&pair, a, &got));
+                check_ok(dpmf_i_account_rdp_divergence(&pair, a, &got));
                 /* the sum of the closed form cancels its 1: 1e-12 of it is lost */
                 if (!(got >= exact - 1e-11 && got <= exact * (1 + 1e-10) + 1e-11))
                     fail_msg("sigma %g q %g order %d: %.17g, exactly %.17g", sigmas[i], probabilities[j], a, got,
@@ -43,16 +43,16 @@ static void test_integer_orders(void **state) {
 static void test_gaussian(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
-        const dpmf_i_pair pair = {(dpmf_i_direction)d, 3, 1, 7};
-        const double rho = (d == DPMF_I_REPLACE ? 4 : 1) * 7 / 18.0;
+        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, 3, 1, 7};
+        const double rho = (d == DPMF_I_ACCOUNT_REPLACE ? 4 : 1) * 7 / 18.0;
         double got = NAN;
-        check_ok(dpmf_i_rdp_divergence(&pair, 4.5, &got));
+        check_ok(dpmf_i_account_rdp_divergence(&pair, 4.5, &got));
         check_near(got, 4.5 * rho, 1e-12);
         assert_true(got >= 4.5 * rho);
-        check_ok(dpmf_i_rdp_epsilon(&pair, -12, &got));
-        check_near(got, dpmf_i_zcdp_epsilon(rho, -12), 1e-11);
-        check_ok(dpmf_i_rdp_log_delta(&pair, 4, &got));
-        check_near(got, dpmf_i_zcdp_log_delta(rho, 4), 1e-11);
+        check_ok(dpmf_i_account_rdp_epsilon(&pair, -12, &got));
+        check_near(got, dpmf_i_account_zcdp_epsilon(rho, -12), 1e-11);
+        check_ok(dpmf_i_account_rdp_log_delta(&pair, 4, &got));
+        check_near(got, dpmf_i_account_zcdp_log_delta(rho, 4), 1e-11);
     }
 }
 
@@ -60,16 +60,18 @@ static void test_gaussian(void **state) {
 static void test_shape(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
-        const dpmf_i_pair nearly = {(dpmf_i_direction)d, 1.5, 1 - 1e-12, 3}, whole = {(dpmf_i_direction)d, 1.5, 1, 3};
+        const dpmf_i_account_pair nearly = {(dpmf_i_account_direction)d, 1.5, 1 - 1e-12, 3},
+                                  whole = {(dpmf_i_account_direction)d, 1.5, 1, 3};
         double a = NAN, b = NAN;
-        check_ok(dpmf_i_rdp_divergence(&nearly, 2.25, &a));
-        check_ok(dpmf_i_rdp_divergence(&whole, 2.25, &b));
+        check_ok(dpmf_i_account_rdp_divergence(&nearly, 2.25, &a));
+        check_ok(dpmf_i_account_rdp_divergence(&whole, 2.25, &b));
         check_near(a, b, 1e-9);
         double last = 0;
         for (double order = 1.01; order < 300; order *= 1.2) {
-            const dpmf_i_pair pair = {(dpmf_i_direction)d, 0.9, 0.02, 100}, swap = {DPMF_I_REPLACE, 0.9, 0.02, 100};
-            check_ok(dpmf_i_rdp_divergence(&pair, order, &a));
-            check_ok(dpmf_i_rdp_divergence(&swap, order, &b));
+            const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, 0.9, 0.02, 100},
+                                      swap = {DPMF_I_ACCOUNT_REPLACE, 0.9, 0.02, 100};
+            check_ok(dpmf_i_account_rdp_divergence(&pair, order, &a));
+            check_ok(dpmf_i_account_rdp_divergence(&swap, order, &b));
             assert_true(a > last && b >= a);
             last = a;
         }
@@ -82,14 +84,14 @@ static void test_extremes(void **state) {
     static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};
     static const int64_t compositions[] = {1, 1000, 1000000000000};
     for (int i = 0; i < 5 * 5 * 3 * 3; i += 4) { /* 4: every value of each in turn */
-        const dpmf_i_pair pair = {(dpmf_i_direction)(i % 3), sigmas[i / 3 % 5], probabilities[i / 15 % 5],
-                                  compositions[i / 75]};
+        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i / 3 % 5],
+                                          probabilities[i / 15 % 5], compositions[i / 75]};
         double epsilon = NAN, log_delta = NAN, contour = NAN, error = NAN;
-        check_ok(dpmf_i_rdp_epsilon(&pair, -300, &epsilon));
+        check_ok(dpmf_i_account_rdp_epsilon(&pair, -300, &epsilon));
         assert_true(epsilon >= 0);
-        check_ok(dpmf_i_rdp_log_delta(&pair, 1, &log_delta));
+        check_ok(dpmf_i_account_rdp_log_delta(&pair, 1, &log_delta));
         assert_true(log_delta <= 0);
-        check_ok(dpmf_i_contour_epsilon(&pair, -300, &contour, &error));
+        check_ok(dpmf_i_account_contour_epsilon(&pair, -300, &contour, &error));
         assert_true(contour >= 0 && error >= 0);
         if (isfinite(error)) assert_true(epsilon >= contour - error);
     }
@@ -97,8 +99,8 @@ static void test_extremes(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    const dpmf_i_pair good = {DPMF_I_REMOVE, 1, 0.1, 10};
-    dpmf_i_pair bad[] = {good, good, good, good, good, good, good};
+    const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
+    dpmf_i_account_pair bad[] = {good, good, good, good, good, good, good};
     bad[0].sigma = 0;
     bad[1].sigma = INFINITY;
     bad[2].sigma = NAN;
@@ -108,15 +110,15 @@ static void test_refusals(void **state) {
     bad[6].compositions = 0;
     double out = 17;
     for (int i = 0; i < 7; i++) {
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&bad[i], 2, &out));
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_epsilon(&bad[i], -10, &out));
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_log_delta(&bad[i], 1, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_divergence(&bad[i], 2, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_epsilon(&bad[i], -10, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_log_delta(&bad[i], 1, &out));
     }
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&good, 1, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_divergence(&good, 1, &out));
     check_message("order 1");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_divergence(&good, NAN, &out));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_epsilon(&good, 0, &out));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_rdp_log_delta(&good, -1, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_divergence(&good, NAN, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_epsilon(&good, 0, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_log_delta(&good, -1, &out));
     assert_true(out == 17);
 }
 

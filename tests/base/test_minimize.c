@@ -10,8 +10,8 @@
 
 enum { MOST = 64 };
 
-static dpmf_i_minimize_options options_to(double gradient) {
-    return (dpmf_i_minimize_options){.gradient = gradient, .iterations = 1000};
+static dpmf_i_base_minimize_options options_to(double gradient) {
+    return (dpmf_i_base_minimize_options){.gradient = gradient, .iterations = 1000};
 }
 
 /* f = 1/2 sum (i+1) (x_i - i)^2 + 3 */
@@ -33,10 +33,10 @@ static void test_quadratic(void **unused) {
     for (int s = 0; s < 6; s++) {
         int64_t n = sizes[s];
         double x[MOST] = {0};
-        dpmf_i_minimum found = {0};
-        dpmf_i_objective objective = {n, &n, quadratic};
-        dpmf_i_minimize_options o = options_to(1e-9);
-        check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+        dpmf_i_base_minimum found = {0};
+        dpmf_i_base_objective objective = {n, &n, quadratic};
+        dpmf_i_base_minimize_options o = options_to(1e-9);
+        check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
         assert_true(found.converged);
         assert_true(found.gradient <= 1e-9 * 300);
         assert_true(found.iterations >= (n > 1) && found.evaluations >= found.iterations);
@@ -57,11 +57,11 @@ static dpmf_status rosenbrock(void *context, const double *x, double *f, double 
 
 static void test_valley(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_minimize_options o = options_to(1e-10);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_base_minimize_options o = options_to(1e-10);
     (void)unused;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     check_near(x[0], 1, 1e-8);
     check_near(x[1], 1, 1e-8);
@@ -87,10 +87,10 @@ static void test_wall(void **unused) {
     for (int k = 0; k < 3; k++)
         for (int s = 0; s < 4; s++) {
             double x[2] = {starts[s], 2}, value = outside[k];
-            dpmf_i_minimum found = {0};
-            dpmf_i_objective objective = {2, &value, walled};
-            dpmf_i_minimize_options o = options_to(1e-8);
-            check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+            dpmf_i_base_minimum found = {0};
+            dpmf_i_base_objective objective = {2, &value, walled};
+            dpmf_i_base_minimize_options o = options_to(1e-8);
+            check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
             assert_true(found.converged);
             check_near(x[0], 1, 1e-6);
             check_near(x[1], 0, 1e-8);
@@ -109,11 +109,11 @@ static dpmf_status cliff(void *context, const double *x, double *f, double *grad
 
 static void test_cliff(void **unused) {
     double x[2] = {-3, 5};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {2, NULL, cliff};
-    dpmf_i_minimize_options o = options_to(1e-9);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {2, NULL, cliff};
+    dpmf_i_base_minimize_options o = options_to(1e-9);
     (void)unused;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_false(found.converged); /* the gradient is not small, and it does not say otherwise */
     assert_true(x[0] > 0.9 && x[0] <= 1);
     assert_true(found.f < 3); /* 11 at the start */
@@ -124,11 +124,11 @@ static void test_cliff(void **unused) {
 static void test_already_there(void **unused) {
     int64_t n = 3;
     double x[3] = {0, 1, 2};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {n, &n, quadratic};
-    dpmf_i_minimize_options o = options_to(1e-9);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {n, &n, quadratic};
+    dpmf_i_base_minimize_options o = options_to(1e-9);
     (void)unused;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     assert_int_equal(found.iterations, 0);
     assert_true(found.f == 3 && x[0] == 0 && x[1] == 1 && x[2] == 2);
@@ -136,12 +136,12 @@ static void test_already_there(void **unused) {
 
 static void test_iteration_limit(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_minimize_options o = options_to(1e-10);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_base_minimize_options o = options_to(1e-10);
     (void)unused;
     o.iterations = 4;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_false(found.converged);
     assert_int_equal(found.iterations, 4);
     assert_true(found.f < 24.2); /* f at the start */
@@ -150,14 +150,14 @@ static void test_iteration_limit(void **unused) {
 static void test_decrease_rule(void **unused) {
     int64_t n = 40;
     double x[MOST] = {0}, y[MOST] = {0};
-    dpmf_i_minimum rough = {0}, fine = {0};
-    dpmf_i_objective objective = {n, &n, quadratic};
-    dpmf_i_minimize_options o = options_to(1e-12);
+    dpmf_i_base_minimum rough = {0}, fine = {0};
+    dpmf_i_base_objective objective = {n, &n, quadratic};
+    dpmf_i_base_minimize_options o = options_to(1e-12);
     (void)unused;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &fine));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &fine));
     o.decrease = 1e-2;
     o.past = 1;
-    check_ok(dpmf_i_minimize(&objective, &o, y, &rough));
+    check_ok(dpmf_i_base_minimize(&objective, &o, y, &rough));
     assert_true(rough.converged);
     assert_true(rough.iterations < fine.iterations);
 }
@@ -165,11 +165,11 @@ static void test_decrease_rule(void **unused) {
 /* A gradient that can never be met ends by rounding, not by the limit. */
 static void test_full_precision(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_minimize_options o = options_to(1e-300);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_base_minimize_options o = options_to(1e-300);
     (void)unused;
-    check_ok(dpmf_i_minimize(&objective, &o, x, &found));
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     assert_true(found.iterations < 200);
     assert_true(found.f < 1e-14);
@@ -179,7 +179,7 @@ static void test_full_precision(void **unused) {
 
 static dpmf_status fails_later(void *context, const double *x, double *f, double *gradient) {
     int *left = context;
-    if ((*left)-- == 0) return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "the objective gave up");
+    if ((*left)-- == 0) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the objective gave up");
     return rosenbrock(NULL, x, f, gradient);
 }
 
@@ -192,26 +192,26 @@ static int cancel_third(void *context, const char *what, double done) {
 
 static void test_refusals(void **unused) {
     double x[2] = {-1.2, 1}, value = INFINITY;
-    dpmf_i_minimum found = {.iterations = -7};
-    dpmf_i_minimize_options o = options_to(1e-9);
-    dpmf_i_objective objective = {2, &value, walled};
+    dpmf_i_base_minimum found = {.iterations = -7};
+    dpmf_i_base_minimize_options o = options_to(1e-9);
+    dpmf_i_base_objective objective = {2, &value, walled};
     (void)unused;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_minimize(&objective, &o, x, &found));
+    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_base_minimize(&objective, &o, x, &found));
     check_message("infinite loss");
     objective.count = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_minimize(&objective, &o, x, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_base_minimize(&objective, &o, x, &found));
     for (int after = 0; after < 8; after += 7) {
         int left = after;
-        objective = (dpmf_i_objective){2, &left, fails_later};
-        check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_minimize(&objective, &o, x, &found));
+        objective = (dpmf_i_base_objective){2, &left, fails_later};
+        check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_minimize(&objective, &o, x, &found));
         check_message("gave up");
     }
     int calls = 0;
     const dpmf_run run = {.progress = cancel_third, .context = &calls};
     o.run = &run;
     o.what = "walking";
-    objective = (dpmf_i_objective){2, NULL, rosenbrock};
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_minimize(&objective, &o, x, &found));
+    objective = (dpmf_i_base_objective){2, NULL, rosenbrock};
+    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_base_minimize(&objective, &o, x, &found));
     assert_int_equal(calls, 3);
     assert_true(x[0] == -1.2 && x[1] == 1);
     assert_int_equal(found.iterations, -7);
@@ -219,11 +219,11 @@ static void test_refusals(void **unused) {
 
 static void test_failing_allocations(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_minimum found = {0};
-    dpmf_i_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_minimize_options o = options_to(1e-9);
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_base_minimize_options o = options_to(1e-9);
     (void)unused;
-    FAIL_EACH(dpmf_i_minimize(&objective, &o, x, &found));
+    FAIL_EACH(dpmf_i_base_minimize(&objective, &o, x, &found));
     check_near(x[0], 1, 1e-7);
 }
 

@@ -17,7 +17,7 @@ static void test_philox(void **unused) {
     (void)unused;
     for (int i = 0; i < 3; i++) {
         uint32_t out[4];
-        dpmf_i_philox(known[i], known[i] + 4, out);
+        dpmf_i_base_philox(known[i], known[i] + 4, out);
         assert_memory_equal(out, known[i] + 6, sizeof out);
     }
 }
@@ -27,7 +27,7 @@ static void words(uint64_t seed, uint64_t stream, uint64_t index, uint64_t out[2
     const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t w[4];
-    dpmf_i_philox(counter, key, w);
+    dpmf_i_base_philox(counter, key, w);
     out[0] = w[0] | (uint64_t)w[1] << 32;
     out[1] = w[2] | (uint64_t)w[3] << 32;
 }
@@ -43,8 +43,8 @@ static void test_definition(void **unused) {
     const uint64_t seed = 0x123456789abcdef0u, stream = (uint64_t)77 << 41 | 5;
     double uniforms[COUNT], normals[COUNT];
     (void)unused;
-    dpmf_i_random_uniforms(seed, stream, COUNT, uniforms);
-    dpmf_i_random_normals(seed, stream, COUNT, normals);
+    dpmf_i_base_random_uniforms(seed, stream, COUNT, uniforms);
+    dpmf_i_base_random_normals(seed, stream, COUNT, normals);
     for (int i = 0; i < COUNT; i += 2) {
         uint64_t w[2];
         words(seed, stream, (uint64_t)i / 2, w);
@@ -60,18 +60,18 @@ static void test_definition(void **unused) {
 static void test_pieces(void **unused) {
     double all[100], some[100];
     (void)unused;
-    dpmf_i_random_normals(9, 4, 100, all);
+    dpmf_i_base_random_normals(9, 4, 100, all);
     for (int64_t count = 0; count <= 100; count++) {
         memset(some, 0, sizeof some);
-        dpmf_i_random_normals(9, 4, count, some);
+        dpmf_i_base_random_normals(9, 4, count, some);
         assert_memory_equal(some, all, (size_t)count * sizeof *some);
         for (int64_t i = count; i < 100; i++)
             assert_true(some[i] == 0);
     }
-    dpmf_i_random_normals(9, 5, 100, some);
+    dpmf_i_base_random_normals(9, 5, 100, some);
     for (int i = 0; i < 100; i++)
         assert_true(some[i] != all[i]);
-    dpmf_i_random_normals((uint64_t)1 << 32 | 9, 4, 100, some);
+    dpmf_i_base_random_normals((uint64_t)1 << 32 | 9, 4, 100, some);
     for (int i = 0; i < 100; i++)
         assert_true(some[i] != all[i]);
 }
@@ -87,13 +87,13 @@ static void test_normal_law(void **unused) {
     const double total = (double)COUNT * STREAMS;
     (void)unused;
     for (uint64_t stream = 0; stream < STREAMS; stream++) {
-        dpmf_i_random_normals(20261, stream, COUNT, z);
+        dpmf_i_base_random_normals(20261, stream, COUNT, z);
         for (int i = 0; i < COUNT; i++) {
-            single[(int)(dpmf_i_normal_cdf(z[i]) * CELLS)]++;
+            single[(int)(dpmf_i_base_normal_cdf(z[i]) * CELLS)]++;
             moment[0] += z[i], moment[1] += z[i] * z[i], moment[2] += pow(z[i], 3), moment[3] += pow(z[i], 4);
         }
         for (int i = 0; i < COUNT; i += 2)
-            pairs[(int)(dpmf_i_normal_cdf(z[i]) * SIDE) * SIDE + (int)(dpmf_i_normal_cdf(z[i + 1]) * SIDE)]++;
+            pairs[(int)(dpmf_i_base_normal_cdf(z[i]) * SIDE) * SIDE + (int)(dpmf_i_base_normal_cdf(z[i + 1]) * SIDE)]++;
     }
     double square_single = 0, square_pairs = 0;
     for (int i = 0; i < CELLS; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: HKDF-SHA256 against RFC 5869, subkeys, random keys, wiping. */
-#include "support/check.h"
-#include "support/failing_allocator.h"
 #include "crypto/key.h"
 #include "crypto/seed.h"
+#include "support/check.h"
+#include "support/failing_allocator.h"
 
 #include <string.h>
 
@@ -48,11 +48,11 @@ static void test_rfc_5869(void **state) {
         uint8_t secret[128], salt[128], info[128], want[128], got[128];
         const size_t secret_size = unhex(cases[c].secret, secret), salt_size = unhex(cases[c].salt, salt);
         const size_t info_size = unhex(cases[c].info, info), size = unhex(cases[c].want, want);
-        check_ok(dpmf_i_hkdf(salt, salt_size, secret, secret_size, info, info_size, got, size));
+        check_ok(dpmf_i_crypto_hkdf(salt, salt_size, secret, secret_size, info, info_size, got, size));
         assert_memory_equal(got, want, size);
     }
     uint8_t little[1] = {9};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_hkdf(little, 1, little, 1, little, 1, little, 8161));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_crypto_hkdf(little, 1, little, 1, little, 1, little, 8161));
     assert_int_equal(little[0], 9);
 }
 
@@ -63,11 +63,11 @@ static void test_derive(void **state) {
                                            {"nois", "eabc"}, {"sample", "abc"}, {"noise", ""}};
     uint8_t master[32] = {1, 2, 3}, made[7][32], again[32];
     for (int i = 0; i < 6; i++)
-        check_ok(dpmf_i_key_derive(master, pairs[i][0], pairs[i][1], made[i]));
-    check_ok(dpmf_i_key_derive(master, "noise", "abc", again));
+        check_ok(dpmf_i_crypto_key_derive(master, pairs[i][0], pairs[i][1], made[i]));
+    check_ok(dpmf_i_crypto_key_derive(master, "noise", "abc", again));
     assert_memory_equal(again, made[0], 32);
     master[31] = 1;
-    check_ok(dpmf_i_key_derive(master, "noise", "abc", made[6]));
+    check_ok(dpmf_i_crypto_key_derive(master, "noise", "abc", made[6]));
     for (int i = 0; i < 7; i++)
         for (int j = 0; j < i; j++)
             assert_memory_not_equal(made[i], made[j], 32);
@@ -81,8 +81,8 @@ static void test_derive_known(void **state) {
     uint8_t master[32], want[32], got[32], known[32];
     for (unsigned i = 0; i < 32; i++)
         master[i] = (uint8_t)i;
-    check_ok(dpmf_i_hkdf((const uint8_t *)salt, 14, master, 32, info, sizeof info, want, 32));
-    check_ok(dpmf_i_key_derive(master, "noise", "xy", got));
+    check_ok(dpmf_i_crypto_hkdf((const uint8_t *)salt, 14, master, 32, info, sizeof info, want, 32));
+    check_ok(dpmf_i_crypto_key_derive(master, "noise", "xy", got));
     assert_memory_equal(got, want, 32);
     unhex("11470b7d33ea3443527890d0a3a4ef669c4924be706ac3c348d11a491979b143", known);
     assert_memory_equal(got, known, 32);
@@ -91,8 +91,8 @@ static void test_derive_known(void **state) {
 static void test_random(void **state) {
     (void)state;
     uint8_t a[32] = {0}, b[32] = {0};
-    check_ok(dpmf_i_key_random(a));
-    check_ok(dpmf_i_key_random(b));
+    check_ok(dpmf_i_crypto_key_random(a));
+    check_ok(dpmf_i_crypto_key_random(b));
     assert_memory_not_equal(a, b, 32); /* false alarm 2^-256 */
 }
 
@@ -100,17 +100,17 @@ static void test_wipe(void **state) {
     (void)state;
     uint8_t bytes[40];
     memset(bytes, 5, sizeof bytes);
-    dpmf_i_wipe(bytes + 3, 30);
+    dpmf_i_crypto_wipe(bytes + 3, 30);
     for (int i = 0; i < 40; i++)
         assert_int_equal(bytes[i], i >= 3 && i < 33 ? 0 : 5);
-    dpmf_i_wipe(NULL, 0);
+    dpmf_i_crypto_wipe(NULL, 0);
 }
 
 static void test_memory(void **state) {
     (void)state;
     const uint8_t master[32] = {0};
     uint8_t key[32] = {42};
-    FAIL_EACH((assert_int_equal(key[0], 42), dpmf_i_key_derive(master, "a", "b", key)));
+    FAIL_EACH((assert_int_equal(key[0], 42), dpmf_i_crypto_key_derive(master, "a", "b", key)));
     assert_int_not_equal(key[0] | key[1] << 8, 42);
 }
 

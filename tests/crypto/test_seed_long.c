@@ -5,8 +5,8 @@
  * drawn at random, a test would fail with the probability that it states: about 1e-6 for the whole program.
  */
 #include "base/special.h"
-#include "support/check.h"
 #include "crypto/seed.h"
+#include "support/check.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -18,8 +18,8 @@ enum { CHUNK = 1 << 14, BINS = 16 * 64, THREADS = 2, TAILS = 3 }; /* bins of 1/6
 static const double tails[TAILS] = {5, 5.5, 6};
 
 typedef struct tally {
-    const dpmf_i_seed *seed;
-    dpmf_i_precision precision;
+    const dpmf_i_crypto_seed *seed;
+    dpmf_i_crypto_precision precision;
     uint64_t first_row, rows, chunks;
     double power[5];
     uint64_t bin[BINS + 2], tail[TAILS];
@@ -49,12 +49,12 @@ static void *run(void *context) {
     static _Thread_local float f[CHUNK];
     for (uint64_t row = t->first_row; row < t->first_row + t->rows; row++)
         for (uint64_t c = 0; c < t->chunks; c++) {
-            if (t->precision == DPMF_I_FLOAT32) {
-                dpmf_i_seed_fill(t->seed, DPMF_I_FLOAT32, row, c * CHUNK, CHUNK, f);
+            if (t->precision == DPMF_I_CRYPTO_FLOAT32) {
+                dpmf_i_crypto_seed_fill(t->seed, DPMF_I_CRYPTO_FLOAT32, row, c * CHUNK, CHUNK, f);
                 for (int i = 0; i < CHUNK; i++)
                     x[i] = (double)f[i];
             } else {
-                dpmf_i_seed_fill(t->seed, DPMF_I_FLOAT64, row, c * CHUNK, CHUNK, x);
+                dpmf_i_crypto_seed_fill(t->seed, DPMF_I_CRYPTO_FLOAT64, row, c * CHUNK, CHUNK, x);
             }
             count_chunk(t, x);
         }
@@ -74,7 +74,7 @@ static double poisson_tail(double mean, uint64_t count) {
 }
 
 static double lower(double x) {
-    return dpmf_i_normal_cdf(x);
+    return dpmf_i_base_normal_cdf(x);
 }
 
 static void check_tally(const tally *t, double count) {
@@ -108,13 +108,13 @@ static void check_tally(const tally *t, double count) {
     }
 }
 
-static void check_stream(dpmf_i_precision precision, uint64_t rows, uint64_t chunks) {
+static void check_stream(dpmf_i_crypto_precision precision, uint64_t rows, uint64_t chunks) {
     const uint8_t key[32] = {3, 1, 4, 1, 5, 9};
     tally *all = calloc(THREADS, sizeof *all);
     pthread_t thread[THREADS];
-    dpmf_i_seed *seed = NULL;
+    dpmf_i_crypto_seed *seed = NULL;
     assert_non_null(all);
-    check_ok(dpmf_i_seed_open(key, &seed));
+    check_ok(dpmf_i_crypto_seed_open(key, &seed));
     for (uint64_t i = 0; i < THREADS; i++) {
         all[i].seed = seed;
         all[i].precision = precision;
@@ -134,18 +134,18 @@ static void check_stream(dpmf_i_precision precision, uint64_t rows, uint64_t chu
             all[0].tail[k] += all[i].tail[k];
     }
     check_tally(&all[0], (double)rows * (double)chunks * CHUNK);
-    dpmf_i_seed_close(seed);
+    dpmf_i_crypto_seed_close(seed);
     free(all);
 }
 
 static void test_floats(void **state) {
     (void)state;
-    check_stream(DPMF_I_FLOAT32, 1000, 245); /* 4.01e9 */
+    check_stream(DPMF_I_CRYPTO_FLOAT32, 1000, 245); /* 4.01e9 */
 }
 
 static void test_doubles(void **state) {
     (void)state;
-    check_stream(DPMF_I_FLOAT64, 100, 245); /* 4.01e8 */
+    check_stream(DPMF_I_CRYPTO_FLOAT64, 100, 245); /* 4.01e8 */
 }
 
 int main(void) {

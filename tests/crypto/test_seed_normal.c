@@ -6,9 +6,9 @@
  * Keys are fixed; had they been drawn at random, a statistical test would fail with the probability that it states.
  */
 #include "base/special.h"
-#include "support/check.h"
-#include "kernels/seed.h"
 #include "crypto/seed.h"
+#include "kernels/seed.h"
+#include "support/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ typedef struct float_case {
 } float_case;
 
 /* 32 cases through one set: 16 a unit. */
-static void run_floats(const dpmf_i_seed_kernels *set, const float_case *cases, float *x, float *y) {
+static void run_floats(const dpmf_i_kernels_seed_set *set, const float_case *cases, float *x, float *y) {
     uint32_t words[64], more[64][4];
     float out[64];
     memset(more, 0xAA, sizeof more); /* what is not asked for must not matter */
@@ -57,7 +57,7 @@ static void run_floats(const dpmf_i_seed_kernels *set, const float_case *cases, 
         words[at + 16] = cases[i].angle;
         memcpy(more[at], cases[i].more, sizeof cases[i].more);
     }
-    const dpmf_i_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
+    const dpmf_i_kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
     set->floats_of(&given, out);
     for (int i = 0; i < 32; i++) {
         const int at = i / 16 * 32 + i % 16;
@@ -77,7 +77,7 @@ static double check_floats(const float_case *cases) {
     float x[SETS][32], y[SETS][32];
     double worst = 0;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_seed_kernels *set = dpmf_i_seed_kernels_find(names[s]);
+        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
         if (set == NULL) continue;
         run_floats(set, cases, x[s], y[s]);
         assert_memory_equal(x[s], x[0], sizeof x[0]);
@@ -144,7 +144,7 @@ static void test_float_corners(void **state) {
                 if (n % 32 != 0) continue;
                 float x[32], y[32];
                 assert_true(check_floats(cases) < float_bound);
-                run_floats(dpmf_i_seed_kernels_find("ref"), cases, x, y);
+                run_floats(dpmf_i_kernels_seed_find("ref"), cases, x, y);
                 for (int i = 0; i < 32; i++) {
                     largest = fmaxf(largest, fmaxf(fabsf(x[i]), fabsf(y[i])));
                     smallest = fminf(smallest, hypotf(x[i], y[i]));
@@ -159,7 +159,7 @@ static void test_float_corners(void **state) {
 static void test_float_threshold(void **state) {
     (void)state;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_seed_kernels *set = dpmf_i_seed_kernels_find(names[s]);
+        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
         float_case cases[32] = {{0}};
         float x[2][32], y[2][32];
         if (set == NULL) continue;
@@ -180,7 +180,7 @@ typedef struct double_case {
     uint64_t word, angle, more;
 } double_case;
 
-static void run_doubles(const dpmf_i_seed_kernels *set, const double_case *cases, double *x, double *y) {
+static void run_doubles(const dpmf_i_kernels_seed_set *set, const double_case *cases, double *x, double *y) {
     uint64_t words[64], more[64][2];
     double out[64];
     memset(more, 0xAA, sizeof more);
@@ -190,7 +190,7 @@ static void run_doubles(const dpmf_i_seed_kernels *set, const double_case *cases
         words[at + 8] = cases[i].angle;
         more[at][0] = cases[i].more;
     }
-    const dpmf_i_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
+    const dpmf_i_kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
     set->doubles_of(&given, out);
     for (int i = 0; i < 32; i++) {
         const int at = i / 8 * 16 + i % 8;
@@ -208,7 +208,7 @@ static long double double_u(const double_case *c) {
 static double check_doubles(const double_case *cases) {
     double x[SETS][32], y[SETS][32], worst = 0;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_seed_kernels *set = dpmf_i_seed_kernels_find(names[s]);
+        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
         if (set == NULL) continue;
         run_doubles(set, cases, x[s], y[s]);
         assert_memory_equal(x[s], x[0], sizeof x[0]);
@@ -259,7 +259,7 @@ static void test_double_corners(void **state) {
                 if (n % 32 != 0) continue;
                 double x[32], y[32];
                 assert_true(check_doubles(cases) < double_bound);
-                run_doubles(dpmf_i_seed_kernels_find("ref"), cases, x, y);
+                run_doubles(dpmf_i_kernels_seed_find("ref"), cases, x, y);
                 for (int i = 0; i < 32; i++)
                     largest = fmax(largest, fmax(fabs(x[i]), fabs(y[i])));
             }
@@ -289,7 +289,7 @@ static void check_normal(double *x, size_t count) {
     }
     qsort(x, count, sizeof *x, ascending);
     for (size_t i = 0; i < count; i++) {
-        const double phi = dpmf_i_normal_cdf(x[i]);
+        const double phi = dpmf_i_base_normal_cdf(x[i]);
         distance =
             fmax(distance, fmax(fabs(phi - (double)i / (double)count), fabs(phi - (double)(i + 1) / (double)count)));
     }
@@ -302,10 +302,10 @@ static void test_distribution(void **state) {
     double *x = malloc(COUNT * sizeof(double));
     float *f = malloc(COUNT * sizeof(float));
     const uint8_t key[32] = {2, 7, 1, 8, 2, 8};
-    dpmf_i_seed *seed = NULL;
+    dpmf_i_crypto_seed *seed = NULL;
     assert_true(x != NULL && f != NULL);
-    check_ok(dpmf_i_seed_open(key, &seed));
-    dpmf_i_seed_fill(seed, DPMF_I_FLOAT32, 7, 0, COUNT, f);
+    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, 7, 0, COUNT, f);
     for (int i = 0; i < COUNT; i++)
         x[i] = (double)f[i];
     double products[3] = {0}; /* X Y of a pair, X^2 Y^2, neighbours */
@@ -320,9 +320,9 @@ static void test_distribution(void **state) {
     assert_true(fabs(products[1]) < 5.5 * 2 * sqrt(COUNT / 2));
     assert_true(fabs(products[2]) < 5.5 * sqrt(COUNT / 2));
     check_normal(x, COUNT);
-    dpmf_i_seed_fill(seed, DPMF_I_FLOAT64, 7, 0, COUNT, x);
+    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT64, 7, 0, COUNT, x);
     check_normal(x, COUNT);
-    dpmf_i_seed_close(seed);
+    dpmf_i_crypto_seed_close(seed);
     free(x);
     free(f);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Design: published figures, what is chosen and why, constraints that bind, refusals. */
-#include "support/check.h"
 #include "design/design.h"
+#include "strategy/strategy.h"
+#include "support/check.h"
 #include "support/design_cases.h"
 #include "support/failing_allocator.h"
-#include "strategy/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

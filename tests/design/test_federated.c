@@ -39,15 +39,15 @@ static void problem_free(dpmf_i_design_problem *p) {
     dpmf_workload_free((dpmf_workload *)p->workload);
 }
 
-static dpmf_i_federated open(const setting *s) {
+static dpmf_i_design_federated_range open(const setting *s) {
     dpmf_i_design_problem p = problem(s);
-    dpmf_i_federated f = {0};
-    check_ok(dpmf_i_federated_open(&p, &f));
+    dpmf_i_design_federated_range f = {0};
+    check_ok(dpmf_i_design_federated_open(&p, &f));
     problem_free(&p);
     return f;
 }
 
-static const dpmf_i_federated_item *find(const dpmf_i_federated *f, const char *made_by) {
+static const dpmf_i_design_federated_item *find(const dpmf_i_design_federated_range *f, const char *made_by) {
     for (int64_t i = 0; i < f->count; i++)
         if (strcmp(f->item[i].made_by, made_by) == 0) return &f->item[i];
     fail_msg("no candidate is the %s", made_by);
@@ -62,16 +62,17 @@ static const setting FIGURE_10 = {.workload = "prefix", .steps = 2000, .count = 
  * made for 400. The differences are small: below 3 % but at the end of the range.
  */
 static void test_figure_10(void **unused) {
-    dpmf_i_federated f = open(&FIGURE_10);
-    const dpmf_i_federated_item *banded = find(&f, "optimal banded Toeplitz for separation 400");
-    const dpmf_i_federated_item *tapered = find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
+    dpmf_i_design_federated_range f = open(&FIGURE_10);
+    const dpmf_i_design_federated_item *banded = find(&f, "optimal banded Toeplitz for separation 400");
+    const dpmf_i_design_federated_item *tapered =
+        find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
     (void)unused;
     assert_int_equal(f.points, 33);
     assert_int_equal(f.separation[0], 200);
     assert_int_equal(f.separation[32], 400);
     int blts = 0;
     for (int64_t i = 0; i < f.count; i++) {
-        const dpmf_i_federated_item *blt = &f.item[i];
+        const dpmf_i_design_federated_item *blt = &f.item[i];
         if (strstr(blt->made_by, "BLT") == NULL || strstr(blt->made_by, "separation 400") == NULL) continue;
         blts++;
         for (int64_t j = 0; j < f.points; j++) {
@@ -87,16 +88,17 @@ static void test_figure_10(void **unused) {
     check_near(banded->loss[32], 7.8491, 1e-4);
     check_near(tapered->loss[0], 9.0883, 1e-4);
     check_near(tapered->loss[32], 8.0639, 1e-4);
-    const dpmf_i_federated_item *blt = find(&f, "optimal BLT with 3 buffers for separation 400");
+    const dpmf_i_design_federated_item *blt = find(&f, "optimal BLT with 3 buffers for separation 400");
     check_near(blt->loss[0], 9.1382, 1e-4);
     check_near(blt->loss[32], 8.1466, 1e-4);
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
 }
 
 /* The tapered candidate is what dpmf_optimize makes with the option, and its losses are those of dpmf_evaluate. */
 static void test_other_route(void **unused) {
-    dpmf_i_federated f = open(&FIGURE_10);
-    const dpmf_i_federated_item *tapered = find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
+    dpmf_i_design_federated_range f = open(&FIGURE_10);
+    const dpmf_i_design_federated_item *tapered =
+        find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
     dpmf_workload *workload = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -121,12 +123,12 @@ static void test_other_route(void **unused) {
     dpmf_participation_free(made_for);
     dpmf_strategy_free(strategy);
     dpmf_workload_free(workload);
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
 }
 
 /* ---- what they are compared by ---- */
 
-static void check_comparison(const dpmf_i_federated *f) {
+static void check_comparison(const dpmf_i_design_federated_range *f) {
     for (int64_t j = 0; j < f->points; j++) {
         double least = INFINITY;
         for (int64_t i = 0; i < f->count; i++)
@@ -135,7 +137,7 @@ static void check_comparison(const dpmf_i_federated *f) {
     }
     int undominated = 0;
     for (int64_t i = 0; i < f->count; i++) {
-        const dpmf_i_federated_item *a = &f->item[i];
+        const dpmf_i_design_federated_item *a = &f->item[i];
         double worst = 0;
         int useless = 0;
         for (int64_t j = 0; j < f->points; j++) {
@@ -145,7 +147,7 @@ static void check_comparison(const dpmf_i_federated *f) {
         }
         assert_true(a->worst == worst && worst >= 1);
         for (int64_t j = 0; j < f->count; j++) { /* strictly better in one, no worse in the other */
-            const dpmf_i_federated_item *b = &f->item[j];
+            const dpmf_i_design_federated_item *b = &f->item[j];
             if (strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) != 0) continue;
             int64_t mine = dpmf_strategy_buffers(a->strategy), theirs = dpmf_strategy_buffers(b->strategy);
             useless |= theirs <= mine && b->worst <= a->worst && (theirs < mine || b->worst < a->worst);
@@ -167,45 +169,45 @@ static void test_comparison(void **unused) {
     };
     (void)unused;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        dpmf_i_federated f = open(&all[i]);
+        dpmf_i_design_federated_range f = open(&all[i]);
         assert_true(f.count >= 1);
         check_comparison(&f);
-        dpmf_i_federated_close(&f);
+        dpmf_i_design_federated_close(&f);
     }
 }
 
 /* k participations do not fit at larger separations: 4 s < 50. */
 static void test_range(void **unused) {
     const setting s = {.workload = "prefix", .steps = 50, .count = 5, .low = 3, .high = 80};
-    dpmf_i_federated f = open(&s);
+    dpmf_i_design_federated_range f = open(&s);
     (void)unused;
     assert_int_equal(f.points, 10);
     for (int64_t j = 0; j < f.points; j++)
         assert_int_equal(f.separation[j], 3 + j);
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
 }
 
 static void test_families_and_adjacency(void **unused) {
     setting s = {.workload = "prefix", .steps = 60, .count = 3, .low = 6, .high = 20};
-    dpmf_i_federated both = open(&s);
+    dpmf_i_design_federated_range both = open(&s);
     (void)unused;
     s.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
-    dpmf_i_federated doubled = open(&s);
+    dpmf_i_design_federated_range doubled = open(&s);
     assert_int_equal(doubled.count, both.count);
     for (int64_t i = 0; i < both.count; i++)
         check_near(doubled.item[i].loss[0], 2 * both.item[i].loss[0], 1e-14);
     s.families = "blt";
-    dpmf_i_federated blt = open(&s);
+    dpmf_i_design_federated_range blt = open(&s);
     s.families = "banded-toeplitz";
-    dpmf_i_federated banded = open(&s);
+    dpmf_i_design_federated_range banded = open(&s);
     assert_int_equal(blt.count + banded.count, both.count);
     for (int64_t i = 0; i < blt.count; i++)
         assert_string_equal(dpmf_strategy_family(blt.item[i].strategy), "blt");
     assert_int_equal(banded.count, 5 + 4 + 3 + 2 + 1);
-    dpmf_i_federated_close(&both);
-    dpmf_i_federated_close(&doubled);
-    dpmf_i_federated_close(&blt);
-    dpmf_i_federated_close(&banded);
+    dpmf_i_design_federated_close(&both);
+    dpmf_i_design_federated_close(&doubled);
+    dpmf_i_design_federated_close(&blt);
+    dpmf_i_design_federated_close(&banded);
 }
 
 /* ---- brute force over all patterns, and a dense error ---- */
@@ -227,7 +229,7 @@ static double dense_rms(const dpmf_workload *a, const dpmf_strategy *s) {
 
 static void test_brute_force(void **unused) {
     const setting s = {.workload = "momentum:0.5", .steps = 24, .count = 3, .low = 4, .high = 9};
-    dpmf_i_federated f = open(&s);
+    dpmf_i_design_federated_range f = open(&s);
     dpmf_workload *workload = NULL;
     (void)unused;
     check_ok(dpmf_workload_parse(s.workload, s.steps, &workload));
@@ -244,7 +246,7 @@ static void test_brute_force(void **unused) {
         }
     }
     dpmf_workload_free(workload);
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
 }
 
 /* ---- stops, memory ---- */
@@ -257,10 +259,10 @@ static int stop_at(void *context, const char *what, double done) {
 }
 
 static dpmf_status open_and_close(const dpmf_i_design_problem *p) {
-    dpmf_i_federated f = {0};
-    dpmf_status status = dpmf_i_federated_open(p, &f);
+    dpmf_i_design_federated_range f = {0};
+    dpmf_status status = dpmf_i_design_federated_open(p, &f);
     assert_true((f.count > 0) == (status == DPMF_OK));
-    dpmf_i_federated_close(&f);
+    dpmf_i_design_federated_close(&f);
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of Toeplitz C with normalized columns and under schedules, against the whole matrix and the other routes. */
-#include "support/check.h"
 #include "error/error.h"
-#include "support/failing_allocator.h"
 #include "strategy/strategy.h"
+#include "support/check.h"
+#include "support/failing_allocator.h"
 
 #include <stdlib.h>
 

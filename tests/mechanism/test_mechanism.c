@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mechanisms and their file: everything comes back, any change is noticed, every allocation may fail. */
+#include "mechanism/mechanism.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
-#include "mechanism/mechanism.h"
 
 #include <math.h>
 #include <stdio.h>

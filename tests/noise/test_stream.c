@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise stream's bits do not depend on tile, look-ahead, threads (dpmf_i_pool_create), shards, segments or kernels.
+ * The noise stream's bits do not depend on tile, look-ahead, threads (dpmf_i_base_pool_create), shards, segments or kernels.
  */
 #include "support/stream_runs.h"
 
@@ -14,14 +14,15 @@ static void check_same(const char *name, const char *what, const setting *how, c
             fail_msg("%s, %s: other bits at step %d", name, what, t);
 }
 
-static void check_setting(const char *name, const char *what, const dpmf_strategy *s, const dpmf_i_seed *seed,
+static void check_setting(const char *name, const char *what, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed,
                           const char *wanted, const setting *how) {
     char *rows = all_rows(s, seed, how);
     check_same(name, what, how, wanted, rows, how->options.first - FIRST, how->options.count);
     free(rows);
 }
 
-static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_seed *seed, dpmf_i_precision precision) {
+static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed,
+                       dpmf_i_crypto_precision precision) {
     static const struct {
         const char *what;
         int64_t tile, lookahead, first, count;
@@ -56,7 +57,7 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_se
                          .kernels = variants[k].kernels,
                          .segments = variants[k].segments,
                          .add = variants[k].add};
-        if (other.kernels != NULL && dpmf_i_combine_kernels_find(other.kernels) == NULL) continue;
+        if (other.kernels != NULL && dpmf_i_kernels_combine_find(other.kernels) == NULL) continue;
         check_setting(name, variants[k].what, s, seed, wanted, &other);
     }
     free(wanted);
@@ -64,27 +65,27 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_se
 
 static void same_bits(void **state) {
     (void)state;
-    dpmf_i_seed *seed = open_seed();
+    dpmf_i_crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
-        check_bits(name, s, seed, DPMF_I_FLOAT32);
-        if (k % 3 == 0) check_bits(name, s, seed, DPMF_I_FLOAT64);
+        check_bits(name, s, seed, DPMF_I_CRYPTO_FLOAT32);
+        if (k % 3 == 0) check_bits(name, s, seed, DPMF_I_CRYPTO_FLOAT64);
         dpmf_strategy_free(s);
     }
-    dpmf_i_seed_close(seed);
+    dpmf_i_crypto_seed_close(seed);
 }
 
 /* Added to what is there: y + scale x in float, a product and then a sum. */
 static void added(void **state) {
     (void)state;
-    dpmf_i_seed *seed = open_seed();
+    dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS);
-    setting how = plain(DPMF_I_FLOAT32);
+    setting how = plain(DPMF_I_CRYPTO_FLOAT32);
     float *x = (float *)all_rows(s, seed, &how), y[COUNT];
     how.add = 1;
     how.segments = 6;
-    dpmf_i_stream *stream = open_stream(s, seed, &how, NULL);
+    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
     for (int i = 0; i < COUNT; i++)
         y[i] = (float)i / 7;
     emit(stream, &how, (char *)y);
@@ -92,10 +93,10 @@ static void added(void **state) {
         float wanted = (float)i / 7 + x[i];
         assert_memory_equal(&y[i], &wanted, sizeof wanted);
     }
-    dpmf_i_stream_free(stream);
+    dpmf_i_noise_stream_free(stream);
     free(x);
     dpmf_strategy_free(s);
-    dpmf_i_seed_close(seed);
+    dpmf_i_crypto_seed_close(seed);
 }
 
 int main(void) {

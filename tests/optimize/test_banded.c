@@ -2,8 +2,8 @@
 /* The best banded C: known optima, bounds that hold, refusals, cancellation, memory. */
 #include "support/optimize_banded_cases.h"
 
-#include "support/failing_allocator.h"
 #include "optimize/optimize.h"
+#include "support/failing_allocator.h"
 
 #include <math.h>
 #include <string.h>
@@ -124,11 +124,11 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     answer best = optimize(work, n, bands, who, DPMF_LOSS_RMS, NULL, 1e-10);
-    dpmf_i_banded_class class_ = {0};
-    dpmf_i_banded_pass pass = {0};
+    dpmf_i_optimize_banded_class class_ = {0};
+    dpmf_i_optimize_banded_pass pass = {0};
     uint64_t seed = 5;
-    check_ok(dpmf_i_banded_class_create(p, bands, &class_));
-    check_ok(dpmf_i_banded_pass_create(a, bands, &pass));
+    check_ok(dpmf_i_optimize_banded_class_create(p, bands, &class_));
+    check_ok(dpmf_i_optimize_banded_pass_create(a, bands, &pass));
     double *rows = numbers(n * bands), *d = numbers(n * bands), *squares = numbers(n), *even = numbers(n);
     double *x = numbers(class_.unknowns), *c = check_strategy_matrix(best.strategy);
     double gap[3], optimum = pow(best.result.optimum_upper, 2);
@@ -139,19 +139,19 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
         for (int64_t t = 0; t < n; t++)
             for (int64_t j = 0; j < bands && j <= t; j++)
                 rows[t * bands + j] = c[t * n + t - j] * (1 + size * check_random(&seed));
-        dpmf_i_banded_class_unknowns(&class_, rows, x);
-        assert_true(dpmf_i_banded_class_build(&class_, x, rows));
+        dpmf_i_optimize_banded_class_unknowns(&class_, rows, x);
+        assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
         double total = weighted(&pass, rows, even, squares);
-        dpmf_i_banded_backward(&pass, rows, even, d);
-        check_ok(dpmf_i_banded_bound(a, &class_, rows, d, even, total, &lower, &whole));
+        dpmf_i_optimize_banded_backward(&pass, rows, even, d);
+        check_ok(dpmf_i_optimize_banded_bound(a, &class_, rows, d, even, total, &lower, &whole));
         assert_true(total >= optimum * (1 - 1e-9));
         assert_true(lower > 0 && lower <= optimum * (1 + 1e-9));
         assert_true(whole <= lower);
         gap[i] = 1 - whole / optimum;
     }
     assert_true(gap[1] < 0.02 * gap[0] + 1e-9 && gap[2] < 0.02 * gap[1] + 1e-9);
-    dpmf_i_banded_class_free(&class_);
-    dpmf_i_banded_pass_free(&pass);
+    dpmf_i_optimize_banded_class_free(&class_);
+    dpmf_i_optimize_banded_pass_free(&pass);
     dpmf_strategy_free(best.strategy);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

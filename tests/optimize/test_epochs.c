@@ -6,9 +6,9 @@
  */
 #include "optimize/optimize.h"
 
+#include "strategy/strategy.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
-#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
  * The dual of the optimum under cyclic participation: the blocks against singular values, X against the equation that
  * defines it, gradients against differences, and the same bits from every instruction set.
  */
-#include "support/check.h"
-#include "optimum/epochs/epochs.h"
 #include "kernels/block.h"
+#include "optimum/epochs/epochs.h"
+#include "support/check.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static const shape SHAPES[] = {{"prefix", 6, 3, 2},
                                {"momentum:0.9,decay:0.1", 22, 11, 2}};
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
-static void wander(dpmf_i_epochs_climb *c, uint64_t seed) {
+static void wander(dpmf_i_optimum_epochs_climb *c, uint64_t seed) {
     for (int64_t i = 0; i < c->unknowns; i++)
         c->y[i] += 0.4 * check_random(&seed);
 }
@@ -66,23 +66,23 @@ static void assert_close(int64_t count, const double *got, const double *want, d
 
 /* Blocks and bands against singular values, at a point that is no optimum; X whole as well. */
 static void compare_routes(const shape *s, int max_loss, const double *weights) {
-    dpmf_i_pool *pool = NULL;
-    dpmf_i_epochs e[2] = {0};
-    dpmf_i_epochs_climb c[2] = {0};
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum_epochs e[2] = {0};
+    dpmf_i_optimum_epochs_climb c[2] = {0};
     double f[2];
     dpmf_workload *a[2] = {workload_of(s->text, s->n), NULL};
     a[1] = as_matrix(a[0]);
     int64_t n = s->n, size = s->b * s->k * s->k;
     double *x = calloc((size_t)(2 * n * n), sizeof *x), *gradient = NULL;
-    check_ok(dpmf_i_pool_create(2, &pool));
+    check_ok(dpmf_i_base_pool_create(2, &pool));
     for (int i = 0; i < 2; i++) {
-        check_ok(dpmf_i_epochs_create(a[i], s->k, s->b, max_loss, weights, pool, &e[i]));
-        check_ok(dpmf_i_epochs_climb_create(&e[i], 1e-12, NULL, &c[i]));
+        check_ok(dpmf_i_optimum_epochs_create(a[i], s->k, s->b, max_loss, weights, pool, &e[i]));
+        check_ok(dpmf_i_optimum_epochs_climb_create(&e[i], 1e-12, NULL, &c[i]));
         wander(&c[i], 7);
         gradient = calloc((size_t)c[i].unknowns, sizeof *gradient);
-        check_ok(dpmf_i_epochs_climb_value(&c[i], c[i].y, &f[i], gradient));
+        check_ok(dpmf_i_optimum_epochs_climb_value(&c[i], c[i].y, &f[i], gradient));
         free(gradient);
-        check_ok(dpmf_i_epochs_fill(&e[i], &c[i].point, x + i * n * n));
+        check_ok(dpmf_i_optimum_epochs_fill(&e[i], &c[i].point, x + i * n * n));
     }
     assert_int_equal(e[1].dense, 1);
     check_near(c[0].point.trace / c[1].point.trace, 1, 2e-11);
@@ -99,14 +99,14 @@ static void compare_routes(const shape *s, int max_loss, const double *weights) 
     assert_close(n * n, x, x + n * n, 1e-9, "entry of X");
     double trace = 0; /* the singular values of the third route */
     double error = 0;
-    check_ok(dpmf_i_epochs_nuclear(&e[0], &c[0].point, &trace, &error));
+    check_ok(dpmf_i_optimum_epochs_nuclear(&e[0], &c[0].point, &trace, &error));
     check_near(trace / c[1].point.trace, 1, 1e-12);
     for (int i = 0; i < 2; i++) {
-        dpmf_i_epochs_climb_free(&c[i]);
-        dpmf_i_epochs_free(&e[i]);
+        dpmf_i_optimum_epochs_climb_free(&c[i]);
+        dpmf_i_optimum_epochs_free(&e[i]);
         dpmf_workload_free(a[i]);
     }
-    dpmf_i_pool_free(pool);
+    dpmf_i_base_pool_free(pool);
     free(x);
 }
 
@@ -125,20 +125,20 @@ static void test_routes_agree(void **unused) {
 /* X V X = A'PA at any point: X is the geometric mean that the dual says. */
 static void test_stationarity(void **unused) {
     enum { N = 23, K = 4, B = 6 };
-    dpmf_i_pool *pool = NULL;
-    dpmf_i_epochs e;
-    dpmf_i_epochs_climb c;
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum_epochs e;
+    dpmf_i_optimum_epochs_climb c;
     double x[N * N], xv[N * N], f, *gradient;
     dpmf_workload *a = workload_of("momentum:0.8", N);
     double *matrix = check_workload_matrix(a);
     (void)unused;
-    check_ok(dpmf_i_pool_create(1, &pool));
-    check_ok(dpmf_i_epochs_create(a, K, B, 0, NULL, pool, &e));
-    check_ok(dpmf_i_epochs_climb_create(&e, 1e-13, NULL, &c));
+    check_ok(dpmf_i_base_pool_create(1, &pool));
+    check_ok(dpmf_i_optimum_epochs_create(a, K, B, 0, NULL, pool, &e));
+    check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
     wander(&c, 3);
     gradient = calloc((size_t)c.unknowns, sizeof *gradient);
-    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
-    check_ok(dpmf_i_epochs_fill(&e, &c.point, x));
+    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(dpmf_i_optimum_epochs_fill(&e, &c.point, x));
     for (int t = 0; t < N; t++)
         for (int u = 0; u < N; u++) {
             xv[t * N + u] = 0;
@@ -158,43 +158,43 @@ static void test_stationarity(void **unused) {
         }
     free(gradient);
     free(matrix);
-    dpmf_i_epochs_climb_free(&c);
-    dpmf_i_epochs_free(&e);
-    dpmf_i_pool_free(pool);
+    dpmf_i_optimum_epochs_climb_free(&c);
+    dpmf_i_optimum_epochs_free(&e);
+    dpmf_i_base_pool_free(pool);
     dpmf_workload_free(a);
 }
 
 static void check_gradient(const shape *s, int max_loss) {
-    dpmf_i_pool *pool = NULL;
-    dpmf_i_epochs e;
-    dpmf_i_epochs_climb c;
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum_epochs e;
+    dpmf_i_optimum_epochs_climb c;
     dpmf_workload *a = workload_of(s->text, s->n);
     double f;
-    check_ok(dpmf_i_pool_create(1, &pool));
-    check_ok(dpmf_i_epochs_create(a, s->k, s->b, max_loss, NULL, pool, &e));
-    check_ok(dpmf_i_epochs_climb_create(&e, 1e-13, NULL, &c));
+    check_ok(dpmf_i_base_pool_create(1, &pool));
+    check_ok(dpmf_i_optimum_epochs_create(a, s->k, s->b, max_loss, NULL, pool, &e));
+    check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
     c.barrier = 0.01;
     wander(&c, 11);
     double *gradient = calloc((size_t)(2 * c.unknowns), sizeof *gradient);
-    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
     c.scale = 1 / f;
-    check_ok(dpmf_i_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
     check_near(f, 1, 1e-14);
     for (int64_t i = 0; i < c.unknowns; i++) {
         double y = c.y[i], step = 1e-5, up, down;
         c.y[i] = y + step;
-        check_ok(dpmf_i_epochs_climb_value(&c, c.y, &up, gradient + c.unknowns));
+        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &up, gradient + c.unknowns));
         c.y[i] = y - step;
-        check_ok(dpmf_i_epochs_climb_value(&c, c.y, &down, gradient + c.unknowns));
+        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &down, gradient + c.unknowns));
         c.y[i] = y;
         if (!(fabs((up - down) / (2 * step) - gradient[i]) <= 2e-8))
             fail_msg("%s, unknown %lld of %lld: gradient %.12g, differences %.12g", s->text, (long long)i,
                      (long long)c.unknowns, gradient[i], (up - down) / (2 * step));
     }
     free(gradient);
-    dpmf_i_epochs_climb_free(&c);
-    dpmf_i_epochs_free(&e);
-    dpmf_i_pool_free(pool);
+    dpmf_i_optimum_epochs_climb_free(&c);
+    dpmf_i_optimum_epochs_free(&e);
+    dpmf_i_base_pool_free(pool);
     dpmf_workload_free(a);
 }
 
@@ -210,13 +210,13 @@ static void test_gradient(void **unused) {
 static void test_kernels(void **unused) {
     enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
     static const char *const names[] = {"avx2", "avx512"};
-    const dpmf_i_block_kernels *ref = dpmf_i_block_kernels_find("ref");
+    const dpmf_i_kernels_block_set *ref = dpmf_i_kernels_block_find("ref");
     double a[2][ROWS * COLUMNS], b[INNER * COLUMNS], p[2][COLUMNS], x[ROWS];
     (void)unused;
     assert_non_null(ref);
-    assert_null(dpmf_i_block_kernels_find("abacus"));
+    assert_null(dpmf_i_kernels_block_find("abacus"));
     for (int i = 0; i < 2; i++) {
-        const dpmf_i_block_kernels *set = dpmf_i_block_kernels_find(names[i]);
+        const dpmf_i_kernels_block_set *set = dpmf_i_kernels_block_find(names[i]);
         if (set == NULL) continue;
         uint64_t seed = 5;
         for (int j = 0; j < ROWS * COLUMNS; j++)

@@ -5,9 +5,9 @@
  */
 #include "support/check.h"
 
-#include "support/failing_allocator.h"
-#include "optimize/optimize.h"
 #include "optimize/lowrank/lowrank.h"
+#include "optimize/optimize.h"
+#include "support/failing_allocator.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -214,8 +214,9 @@ static void test_fit(void **unused) {
                 double x = (double)t / (double)n, y = (double)u / (double)n;
                 target[t * n + u] = t - u < 3 ? 100 : (1 + x) * exp(y) + x * x * cos(3 * y);
             }
-        dpmf_i_lowrank_fit fit = {.steps = n, .bands = 3, .rank = 2, .target = target, .left = left, .right = right};
-        check_ok(dpmf_i_lowrank_solve(&fit, NULL));
+        dpmf_i_optimize_lowrank_fit fit = {
+            .steps = n, .bands = 3, .rank = 2, .target = target, .left = left, .right = right};
+        check_ok(dpmf_i_optimize_lowrank_solve(&fit, NULL));
         assert_true(fit.converged);
         assert_true(fit.residual < 1e-3);
         double worst = 0;

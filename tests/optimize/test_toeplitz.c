@@ -3,8 +3,8 @@
  * The Toeplitz optimizers from outside: published optima, optima of an independent dense optimization
  * (tests/python/brute_force.py), local optimality, participations.
  */
-#include "support/optimize_toeplitz_wish.h"
 #include "strategy/strategy.h"
+#include "support/optimize_toeplitz_wish.h"
 
 #include <math.h>
 

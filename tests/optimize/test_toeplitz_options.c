@@ -152,28 +152,28 @@ static void test_failing_allocations(void **unused) {
 /* Close to the optimum for n much larger than the bands (McKenna 2024, Figure 11), never below it. */
 static void test_sweep(void **unused) {
     dpmf_workload *a = NULL;
-    dpmf_i_toeplitz_sweep_result r = {0};
+    dpmf_i_optimize_toeplitz_sweep_result r = {0};
     double c[64], loss = 0;
     (void)unused;
     check_ok(dpmf_workload_parse("prefix", 65536, &a));
-    check_ok(dpmf_i_toeplitz_sweep(a, 64, DPMF_LOSS_MAX, c, &r));
+    check_ok(dpmf_i_optimize_toeplitz_sweep(a, 64, DPMF_LOSS_MAX, c, &r));
     assert_true(r.loss >= 32.75872 && r.loss <= 32.75872 * 1.003);
     check_near(c[0], 1 + r.shift, 1e-15);
     check_near(c[63], 1.0 / 64 + r.shift, 1e-15);
     double norm = 0;
     for (int i = 0; i < 64; i++)
         norm += c[i] * c[i];
-    check_ok(dpmf_i_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
+    check_ok(dpmf_i_optimize_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
     check_near(sqrt(norm * loss) / r.loss, 1, 1e-12);
     for (int k = -1; k <= 1; k += 2) { /* no better shift nearby */
         double other = r.shift * (1 + 0.01 * k), square = 0;
         for (int i = 0; i < 64; i++)
             c[i] = 1.0 / (i + 1) + other, square += c[i] * c[i];
-        check_ok(dpmf_i_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
+        check_ok(dpmf_i_optimize_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
         assert_true(sqrt(square * loss) > r.loss);
     }
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_toeplitz_sweep(a, 0, DPMF_LOSS_MAX, c, &r));
-    FAIL_EACH(dpmf_i_toeplitz_sweep(a, 8, DPMF_LOSS_RMS, NULL, &r));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_sweep(a, 0, DPMF_LOSS_MAX, c, &r));
+    FAIL_EACH(dpmf_i_optimize_toeplitz_sweep(a, 8, DPMF_LOSS_RMS, NULL, &r));
     dpmf_workload_free(a);
 }
 
@@ -181,11 +181,11 @@ static void test_taper(void **unused) {
     double c[6] = {1, 1, 1, 1, 1, 1};
     const double want[6] = {1, 1, 0.75, 0.5, 0.25, 0}; /* from the second on: (6-i)/4 */
     (void)unused;
-    check_ok(dpmf_i_toeplitz_taper(6, 2, c));
+    check_ok(dpmf_i_optimize_toeplitz_taper(6, 2, c));
     for (int i = 0; i < 6; i++)
         check_near(c[i], want[i], 1e-15);
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_toeplitz_taper(6, 6, c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_toeplitz_taper(6, 0, c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_taper(6, 6, c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_taper(6, 0, c));
 }
 
 int main(void) {

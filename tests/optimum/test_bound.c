@@ -60,15 +60,15 @@ static void test_prefix(void **unused) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++)
                 matrix[i * n + j] = 1;
-        check_ok(dpmf_i_singular_values(n, n, matrix, values));
+        check_ok(dpmf_i_base_singular_values(n, n, matrix, values));
         for (int64_t t = 1; t <= n; t++)
             check_near(values[t - 1], 0.5 / sin((double)(2 * t - 1) * PI / (double)(4 * n + 2)), 1e-13);
-        check_ok(dpmf_i_nuclear_prefix(n, NULL, &closed));
-        assert_just_below(closed, dpmf_i_sum(n, values), 1e-12);
+        check_ok(dpmf_i_optimum_nuclear_prefix(n, NULL, &closed));
+        assert_just_below(closed, dpmf_i_base_sum(n, values), 1e-12);
     }
     for (int64_t n = 1; n <= 3000000; n = n * 7 + 1) {
         double closed = 0;
-        check_ok(dpmf_i_nuclear_prefix(n, NULL, &closed));
+        check_ok(dpmf_i_optimum_nuclear_prefix(n, NULL, &closed));
         assert_just_below(closed, 0.5 * sum_of_cosecants(n, (double)(4 * n + 2)), 1e-14);
     }
 }
@@ -84,19 +84,19 @@ static void test_routes(void **unused) {
             int64_t n = steps[k];
             dpmf_workload *a = workload_of(texts[i], n);
             double *matrix = check_workload_matrix(a), *values = calloc((size_t)n, sizeof *values);
-            check_ok(dpmf_i_singular_values(n, n, matrix, values));
-            double want = dpmf_i_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding, not to be blamed */
-            check_ok(dpmf_i_nuclear_dense(a, NULL, &found));
+            check_ok(dpmf_i_base_singular_values(n, n, matrix, values));
+            double want = dpmf_i_base_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding, not to be blamed */
+            check_ok(dpmf_i_optimum_nuclear_dense(a, NULL, &found));
             assert_just_below(found, want, 1e-8);
             if (i != 3) {
-                check_ok(dpmf_i_nuclear_banded(a, NULL, &found));
+                check_ok(dpmf_i_optimum_nuclear_banded(a, NULL, &found));
                 assert_just_below(found, want, 1e-6);
             }
             if (a->toeplitz) {
-                check_ok(dpmf_i_nuclear_averaged(a, &found));
+                check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
                 assert_just_below(found, want, 0.25);
             }
-            check_ok(dpmf_i_nuclear_norm(a, NULL, NULL, &found));
+            check_ok(dpmf_i_optimum_nuclear_norm(a, NULL, NULL, &found));
             assert_just_below(found, want, 1e-6);
             free(matrix);
             free(values);
@@ -110,15 +110,15 @@ static void test_averaged(void **unused) {
     dpmf_workload *a = workload_of("prefix", 1024), *heavy = workload_of("momentum:0.9", 1024);
     double found = 0, exact = 0;
     (void)unused;
-    check_ok(dpmf_i_nuclear_averaged(a, &found));
+    check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
     check_near(found / 1024, 2.814821745349666, 1e-9);
-    check_ok(dpmf_i_nuclear_averaged(heavy, &found));
+    check_ok(dpmf_i_optimum_nuclear_averaged(heavy, &found));
     check_near(found / 1024, 18.51285795404325, 1e-9);
     dpmf_workload_free(a);
     dpmf_workload_free(heavy);
     a = workload_of("prefix", 100000);
-    check_ok(dpmf_i_nuclear_averaged(a, &found));
-    check_ok(dpmf_i_nuclear_prefix(100000, NULL, &exact));
+    check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
+    check_ok(dpmf_i_optimum_nuclear_prefix(100000, NULL, &exact));
     assert_just_below(found, exact, 0.04);
     dpmf_workload_free(a);
 }
@@ -137,9 +137,9 @@ static void test_weighted_norm(void **unused) {
                 for (int j = 0; j < N; j++)
                     matrix[t * N + j] *= sqrt(weights[t]);
             }
-            check_ok(dpmf_i_singular_values(N, N, matrix, values));
-            check_ok(dpmf_i_nuclear_norm(a, weights, NULL, &found));
-            assert_just_below(found, dpmf_i_sum(N, values) * (1 + 1e-13), 1e-9);
+            check_ok(dpmf_i_base_singular_values(N, N, matrix, values));
+            check_ok(dpmf_i_optimum_nuclear_norm(a, weights, NULL, &found));
+            assert_just_below(found, dpmf_i_base_sum(N, values) * (1 + 1e-13), 1e-9);
             free(matrix);
             dpmf_workload_free(a);
         }
@@ -158,13 +158,13 @@ static void test_banded_singular_values(void **unused) {
                     rows[t * bands + j] = check_random(&seed); /* what lies left of column 0 is not looked at */
                     if (j <= t) matrix[t * n + t - j] = rows[t * bands + j];
                 }
-            check_ok(dpmf_i_singular_values(n, n, matrix, want));
-            check_ok(dpmf_i_banded_singular_values(n, bands, rows, got));
+            check_ok(dpmf_i_base_singular_values(n, n, matrix, want));
+            check_ok(dpmf_i_base_banded_singular_values(n, bands, rows, got));
             for (int64_t i = 0; i < n; i++)
                 check_near(got[i], want[i], 1e-13);
         }
     rows[3] = NAN;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_banded_singular_values(20, 2, rows, got));
+    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_base_banded_singular_values(20, 2, rows, got));
 }
 
 /* ---- published values ---- */
@@ -184,7 +184,7 @@ static void test_below_optima(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         double nuclear = 0, n = (double)table[i].n;
-        check_ok(dpmf_i_nuclear_prefix(table[i].n, NULL, &nuclear));
+        check_ok(dpmf_i_optimum_nuclear_prefix(table[i].n, NULL, &nuclear));
         check_near(nuclear / n, table[i].nuclear, 3e-7);
         assert_true(nuclear / n < table[i].rms);
         if (table[i].n > 8192) continue;
@@ -253,7 +253,7 @@ static void test_participations(void **unused) {
     assert_just_below(b.max_loss, 20, 1e-11);
     assert_string_equal(b.scope, "any mechanism: nuclear norm (RMS), one unit's contribution (max)");
     double one = 0;
-    check_ok(dpmf_i_nuclear_prefix(2000, NULL, &one));
+    check_ok(dpmf_i_optimum_nuclear_prefix(2000, NULL, &one));
     check_near(b.rms_loss, sqrt(20) * one / 2000, 1e-11);
     dpmf_lower_bound other = prefix_bound(2000, "shuffled:20,100");
     assert_true(other.rms_loss == b.rms_loss && other.max_loss == b.max_loss);
@@ -458,7 +458,7 @@ static void test_every_allocation_may_fail(void **unused) {
         dpmf_participation *p = NULL;
         check_ok(dpmf_participation_parse("cyclic:4,10", 40, &p));
         FAIL_EACH(dpmf_lower_bound_compute(a, p, NULL, &b));
-        FAIL_EACH(dpmf_i_nuclear_averaged(a, &averaged));
+        FAIL_EACH(dpmf_i_optimum_nuclear_averaged(a, &averaged));
         dpmf_participation_free(p);
         dpmf_workload_free(a);
     }

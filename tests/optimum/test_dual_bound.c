@@ -67,20 +67,20 @@ static dpmf_workload *workload_of(const char *text, int64_t steps) {
 /* ---- phi ---- */
 
 typedef struct evaluator {
-    dpmf_i_pool *pool;
-    dpmf_i_phi *phi;
+    dpmf_i_base_pool *pool;
+    dpmf_i_optimum_phi *phi;
 } evaluator;
 
 static evaluator evaluator_of(const dpmf_workload *a) {
     evaluator e = {0};
-    check_ok(dpmf_i_pool_create(1, &e.pool));
-    check_ok(dpmf_i_phi_create(a, e.pool, &e.phi));
+    check_ok(dpmf_i_base_pool_create(1, &e.pool));
+    check_ok(dpmf_i_optimum_phi_create(a, e.pool, &e.phi));
     return e;
 }
 
 static void evaluator_free(evaluator *e) {
-    dpmf_i_phi_free(e->phi);
-    dpmf_i_pool_free(e->pool);
+    dpmf_i_optimum_phi_free(e->phi);
+    dpmf_i_base_pool_free(e->pool);
 }
 
 /* Each entry within the error that is claimed, which is below `most`. */
@@ -90,9 +90,9 @@ static void assert_claim(const dpmf_workload *a, evaluator *e, const reference *
     double sum = 0, want = 0;
     for (int64_t t = 0; t < n; t++)
         v[t] = lines[t].v, p[t] = lines[t].p;
-    check_ok(dpmf_i_phi_eval(e->phi, v, p, 1e-13, nodes, columns, rows, &error));
+    check_ok(dpmf_i_optimum_phi_eval(e->phi, v, p, 1e-13, nodes, columns, rows, &error));
     assert_true(error > 0 && error <= most);
-    double least = dpmf_i_phi_floor(e->phi);
+    double least = dpmf_i_optimum_phi_floor(e->phi);
     assert_true(a->form == DPMF_I_WORKLOAD_NAMED ? least == 0 : least > 0);
     for (int64_t t = 0; t < n; t++) {
         double column = fabs(columns[t] - lines[t].column), row = fabs(rows[t] - lines[t].row);
@@ -169,8 +169,8 @@ static void assert_random_bounds(const reference *r, evaluator *e, int trials, u
         }
         for (int k = 0; k < 3; k++) {
             double sum = 0, most = 0, most_rows = 0, lower, upper;
-            check_ok(dpmf_i_phi_eval(e->phi, v, r->max_loss ? p : NULL, 1e-12, nodes[k], columns,
-                                     r->max_loss ? rows : NULL, &error));
+            check_ok(dpmf_i_optimum_phi_eval(e->phi, v, r->max_loss ? p : NULL, 1e-12, nodes[k], columns,
+                                             r->max_loss ? rows : NULL, &error));
             for (int64_t t = 0; t < n; t++) {
                 sum += columns[t];
                 most = fmax(most, columns[t] / v[t]);

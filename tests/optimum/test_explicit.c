@@ -5,10 +5,10 @@
  */
 #include "optimum/optimum.h"
 
-#include "support/check.h"
-#include "support/failing_allocator.h"
 #include "optimum/phi.h"
 #include "strategy/strategy.h"
+#include "support/check.h"
+#include "support/failing_allocator.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -124,12 +124,12 @@ static void test_any_weights(void **unused) {
                 v[t] = pow(10, check_random(&seed)), p[t] = pow(10, check_random(&seed));
             dpmf_workload *a = workload_of(TEXTS[i], N);
             dpmf_i_optimum o = {.steps = N, .v = v, .p = p};
-            dpmf_i_pool *pool = NULL;
-            dpmf_i_phi *phi = NULL;
+            dpmf_i_base_pool *pool = NULL;
+            dpmf_i_optimum_phi *phi = NULL;
             dpmf_strategy *c = NULL;
-            check_ok(dpmf_i_pool_create(1, &pool));
-            check_ok(dpmf_i_phi_create(a, pool, &phi));
-            check_ok(dpmf_i_phi_eval(phi, v, p, 1e-12, 0, columns, rows, &error));
+            check_ok(dpmf_i_base_pool_create(1, &pool));
+            check_ok(dpmf_i_optimum_phi_create(a, pool, &phi));
+            check_ok(dpmf_i_optimum_phi_eval(phi, v, p, 1e-12, 0, columns, rows, &error));
             for (int t = 0; t < N; t++) {
                 most = fmax(most, columns[t] / v[t]);
                 most_rows = fmax(most_rows, rows[t] / p[t]);
@@ -137,8 +137,8 @@ static void test_any_weights(void **unused) {
             check_ok(dpmf_i_optimum_explicit(a, &o, NULL, &c));
             assert_true(loss_of(a, c, 1, NULL) <= sqrt(most * most_rows) * (1 + 1e-10));
             dpmf_strategy_free(c);
-            dpmf_i_phi_free(phi);
-            dpmf_i_pool_free(pool);
+            dpmf_i_optimum_phi_free(phi);
+            dpmf_i_base_pool_free(pool);
             dpmf_workload_free(a);
         }
 }

@@ -5,9 +5,9 @@
  */
 #include "optimum/optimum.h"
 
+#include "optimum/phi.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
-#include "optimum/phi.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -80,12 +80,12 @@ static void test_fixed_point(void **unused) {
         int64_t n = 100;
         dpmf_workload *a = workload_of(texts[i], n);
         dpmf_i_optimum o = solve(a, 0, NULL, 1e-9);
-        dpmf_i_pool *pool = NULL;
-        dpmf_i_phi *phi = NULL;
+        dpmf_i_base_pool *pool = NULL;
+        dpmf_i_optimum_phi *phi = NULL;
         double columns[100], error = 0, total = 0;
-        check_ok(dpmf_i_pool_create(1, &pool));
-        check_ok(dpmf_i_phi_create(a, pool, &phi));
-        check_ok(dpmf_i_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
+        check_ok(dpmf_i_base_pool_create(1, &pool));
+        check_ok(dpmf_i_optimum_phi_create(a, pool, &phi));
+        check_ok(dpmf_i_optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
         for (int64_t t = 0; t < n; t++) {
             total += o.v[t];
             assert_true(columns[t] <= o.v[t] * (1 + 4e-9)); /* the largest ratio is what the gap bounds ... */
@@ -93,8 +93,8 @@ static void test_fixed_point(void **unused) {
         }
         check_near(sqrt(total / (double)n) / o.lower, 1, 1e-8);
         assert_null(o.p);
-        dpmf_i_phi_free(phi);
-        dpmf_i_pool_free(pool);
+        dpmf_i_optimum_phi_free(phi);
+        dpmf_i_base_pool_free(pool);
         dpmf_i_optimum_free(&o);
         dpmf_workload_free(a);
     }
@@ -149,12 +149,12 @@ static void test_matrix_bounds(void **unused) {
     for (int i = 0; i < 2; i++) {
         dpmf_workload *a = workload_of(texts[i], N), *dense = as_matrix(a, NULL);
         dpmf_i_optimum o = solve(a, 0, NULL, 1e-9);
-        dpmf_i_pool *pool = NULL;
-        dpmf_i_phi *phi = NULL;
+        dpmf_i_base_pool *pool = NULL;
+        dpmf_i_optimum_phi *phi = NULL;
         double columns[N], error = 0, sum = 0, total = 0, most = 0;
-        check_ok(dpmf_i_pool_create(1, &pool));
-        check_ok(dpmf_i_phi_create(dense, pool, &phi));
-        check_ok(dpmf_i_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
+        check_ok(dpmf_i_base_pool_create(1, &pool));
+        check_ok(dpmf_i_optimum_phi_create(dense, pool, &phi));
+        check_ok(dpmf_i_optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
         for (int t = 0; t < N; t++) {
             sum += columns[t];
             total += o.v[t];
@@ -163,8 +163,8 @@ static void test_matrix_bounds(void **unused) {
         assert_true(error < 1e-9);
         check_near(sum / sqrt(total * N) / o.lower, 1, 1e-8);
         check_near(sqrt(sum * most / N) / o.upper, 1, 1e-8);
-        dpmf_i_phi_free(phi);
-        dpmf_i_pool_free(pool);
+        dpmf_i_optimum_phi_free(phi);
+        dpmf_i_base_pool_free(pool);
         dpmf_i_optimum_free(&o);
         dpmf_workload_free(a);
         dpmf_workload_free(dense);

@@ -57,7 +57,7 @@ static void test_momentum(void **unused) {
 
 /*
  * The whole ascent by singular value decompositions of the matrix, n = 512. Their lower bound is as sharp; their upper
- * bound is held back by the rounding of small entries of phi (dpmf_i_phi_floor), 4e-8 with the cooldown, and the ascent
+ * bound is held back by the rounding of small entries of phi (dpmf_i_optimum_phi_floor), 4e-8 with the cooldown, and the ascent
  * must stop there instead of trying for ever.
  */
 static void test_matrix_route(void **unused) {

@@ -3,8 +3,8 @@
  * Which samplers a mechanism accepts. Without sampling: against the definition, by listing every set of steps of both
  * sides for small numbers of steps. With sampling: by cases.
  */
-#include "support/check.h"
 #include "mechanism/mechanism.h"
+#include "support/check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -172,15 +172,16 @@ static void test_forced_bounds(void **unused) {
 
 /* ---- the bounds that small cases do not need, asked for directly ---- */
 
-static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const dpmf_run *run, dpmf_i_task *task) {
-    *task = (dpmf_i_task){.strategy = s,
-                          .kind = dpmf_participation_get_kind(p),
-                          .n = dpmf_strategy_steps(s),
-                          .k = dpmf_participation_count(p),
-                          .b = dpmf_participation_separation(p),
-                          .run = run};
-    check_ok(dpmf_i_task_open(task));
-    check_ok(dpmf_i_pool_create(1, &task->pool));
+static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const dpmf_run *run,
+                      dpmf_i_sensitivity_task *task) {
+    *task = (dpmf_i_sensitivity_task){.strategy = s,
+                                      .kind = dpmf_participation_get_kind(p),
+                                      .n = dpmf_strategy_steps(s),
+                                      .k = dpmf_participation_count(p),
+                                      .b = dpmf_participation_separation(p),
+                                      .run = run};
+    check_ok(dpmf_i_sensitivity_task_open(task));
+    check_ok(dpmf_i_base_pool_create(1, &task->pool));
 }
 
 static void test_upper_bounds(void **unused) {
@@ -193,15 +194,16 @@ static void test_upper_bounds(void **unused) {
         int n = whole(&seed, 2, 12), there = 0;
         dpmf_strategy *s = i % 2 ? random_matrix(&seed, i, n) : some_family(&seed, i, &n);
         dpmf_participation *p = some_participation(&seed, 1 + i / 2 % 2, n); /* min-separation, shuffled */
-        dpmf_i_task task;
+        dpmf_i_sensitivity_task task;
         open_task(s, p, &run, &task);
         if (task.k >= 2) {
-            dpmf_i_found rows = DPMF_I_NOT_FOUND, distance = rows, norms = rows, monotone = rows, tried = rows;
+            dpmf_i_sensitivity_found rows = DPMF_I_SENSITIVITY_NOT_FOUND, distance = rows, norms = rows,
+                                     monotone = rows, tried = rows;
             reference r = {.starts = 5, .seed = seed};
             reference_run(&r, s, p);
-            check_ok(dpmf_i_bound_rows(&task, &rows));
-            check_ok(dpmf_i_bound_distance(&task, &distance));
-            check_ok(dpmf_i_bound_norms(&task, &norms));
+            check_ok(dpmf_i_sensitivity_bound_rows(&task, &rows));
+            check_ok(dpmf_i_sensitivity_bound_distance(&task, &distance));
+            check_ok(dpmf_i_sensitivity_bound_norms(&task, &norms));
             check_ok(dpmf_i_sensitivity_monotone(&task, &monotone));
             check_ok(dpmf_i_sensitivity_enumerate(&task, &there, &tried));
             double least = r.absolute * (1 - 1e-13); /* they all bound the sum of |X| */
@@ -213,8 +215,8 @@ static void test_upper_bounds(void **unused) {
             sum += sqrt(rows.square / r.reached);
             count++;
         }
-        dpmf_i_task_close(&task);
-        dpmf_i_pool_free(task.pool);
+        dpmf_i_sensitivity_task_close(&task);
+        dpmf_i_base_pool_free(task.pool);
         dpmf_strategy_free(s);
         dpmf_participation_free(p);
     }
@@ -230,8 +232,8 @@ static void test_long_epochs(void **unused) {
     double c[N];
     dpmf_strategy *s = NULL;
     dpmf_participation *p = NULL;
-    dpmf_i_task task;
-    dpmf_i_found places = DPMF_I_NOT_FOUND, rows = DPMF_I_NOT_FOUND;
+    dpmf_i_sensitivity_task task;
+    dpmf_i_sensitivity_found places = DPMF_I_SENSITIVITY_NOT_FOUND, rows = DPMF_I_SENSITIVITY_NOT_FOUND;
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = 1 / sqrt(1 + i);
@@ -239,10 +241,10 @@ static void test_long_epochs(void **unused) {
     check_ok(dpmf_participation_parse("shuffled:4,260", N, &p));
     open_task(s, p, &run, &task);
     check_ok(dpmf_i_sensitivity_monotone(&task, &places));
-    check_ok(dpmf_i_bound_rows(&task, &rows));
+    check_ok(dpmf_i_sensitivity_bound_rows(&task, &rows));
     assert_true(places.square >= rows.square * (1 - 1e-13) && places.square < rows.square * 1.01);
-    dpmf_i_task_close(&task);
-    dpmf_i_pool_free(task.pool);
+    dpmf_i_sensitivity_task_close(&task);
+    dpmf_i_base_pool_free(task.pool);
     dpmf_strategy_free(s);
     dpmf_participation_free(p);
 }
@@ -257,13 +259,13 @@ static void test_limits(void **unused) {
         int n = whole(&seed, 2, 12);
         dpmf_strategy *s = i % 2 ? random_matrix(&seed, i, n) : some_family(&seed, i, &n);
         dpmf_participation *p = some_participation(&seed, i / 4, n);
-        dpmf_i_task task;
+        dpmf_i_sensitivity_task task;
         open_task(s, p, &run, &task);
         task.work_max = pow(10, whole(&seed, 0, 5));
         task.search_max = pow(10, whole(&seed, 0, 6));
         task.bytes_max = (int64_t)8 << whole(&seed, 0, 10);
         if (task.k >= 2) {
-            dpmf_i_found found = DPMF_I_NOT_FOUND;
+            dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
             reference r = {.starts = 5, .seed = seed};
             reference_run(&r, s, p);
             if (task.kind == DPMF_PARTICIPATION_MIN_SEPARATION)
@@ -277,8 +279,8 @@ static void test_limits(void **unused) {
             exact += found.kind == DPMF_EXACT;
             upper += found.kind == DPMF_UPPER_BOUND;
         }
-        dpmf_i_task_close(&task);
-        dpmf_i_pool_free(task.pool);
+        dpmf_i_sensitivity_task_close(&task);
+        dpmf_i_base_pool_free(task.pool);
         dpmf_strategy_free(s);
         dpmf_participation_free(p);
     }
@@ -298,21 +300,23 @@ static void test_ring(void **unused) {
         int k = sizes[i];
         double truth = 2 * k + 2 * k * cos(M_PI / k), low = 0, high = 0, spectral = 0;
         double *x = calloc((size_t)(k * k), sizeof *x), *work = malloc((size_t)(k * k + k) * sizeof *work);
-        double *vectors = malloc((size_t)(dpmf_i_ascent_room(k) + k) * sizeof *vectors);
-        dpmf_i_found found;
+        double *vectors = malloc((size_t)(dpmf_i_sensitivity_ascent_room(k) + k) * sizeof *vectors);
+        dpmf_i_sensitivity_found found;
         for (int t = 0; t < k; t++) {
             int next = (t + 1) % k;
             x[t * k + t] = 2;
             x[t * k + next] = x[next * k + t] = next == 0 ? -1 : 1;
         }
-        check_ok(dpmf_i_ascent(k, x, work, vectors, vectors + dpmf_i_ascent_room(k), &low, &high));
+        check_ok(
+            dpmf_i_sensitivity_ascent(k, x, work, vectors, vectors + dpmf_i_sensitivity_ascent_room(k), &low, &high));
         assert_true(low <= truth * (1 + 1e-14) && high >= truth);
         check_near(high / truth, 1, 1e-3);
         short_of += low < truth * (1 - 1e-13);
-        check_ok(dpmf_i_pattern_spectral(k, x, work, &spectral)); /* here the bound of the eigenvalue is attained */
+        check_ok(dpmf_i_sensitivity_pattern_spectral(k, x, work,
+                                                     &spectral)); /* here the bound of the eigenvalue is attained */
         assert_true(spectral >= truth);
         check_near(spectral / truth, 1, 1e-11);
-        check_ok(dpmf_i_pattern_evaluate(k, x, DPMF_BOUND_AUTO, &found));
+        check_ok(dpmf_i_sensitivity_pattern_evaluate(k, x, DPMF_BOUND_AUTO, &found));
         assert_true(found.kind == DPMF_UPPER_BOUND && found.square >= truth);
         check_near(found.square / truth, 1, 1e-8);
         free(x);

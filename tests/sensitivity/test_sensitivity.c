@@ -183,7 +183,7 @@ static void test_routes(void **unused) {
 
 /* A long operator has no X to look at: the sum of column norms bounds its sensitivity. */
 static void test_long_operator(void **unused) {
-    enum { N = DPMF_I_COLUMNS_MAX + 104 };
+    enum { N = DPMF_I_SENSITIVITY_COLUMNS_MAX + 104 };
     filter f = {.count = 3, .c = {1, 0.5, 0.25}};
     const dpmf_operator operator_ = {&f, 2, filter_step, NULL};
     dpmf_strategy *s = NULL, *known = NULL;

@@ -247,7 +247,7 @@ static void assert_gram(const dpmf_strategy *c, int64_t n, const double *matrix,
         }
     }
     scale = pow(fmax(1, largest(rows * n, inverse)), 2);
-    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_CAN_COVARIANCE); t++) {
+    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_COVARIANCE); t++) {
         c->ops->covariance(c, t, values);
         for (int64_t u = t; u < n; u++) {
             double want = 0;
@@ -277,7 +277,7 @@ static void assert_rows(int64_t n, const double *matrix, int64_t bands, const dp
 
 static void assert_inverse_parts(const dpmf_strategy *c, int64_t n, const double *inverse, double tolerance) {
     double *values = numbers(n), scale = fmax(1, largest(n * n, inverse));
-    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_CAN_INVERSE_PART); t++) {
+    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_PART); t++) {
         int64_t first = t / 3, count = t - first + 1;
         c->ops->inverse_part(c, t, first, count, values);
         for (int64_t i = 0; i < count; i++)
@@ -345,11 +345,11 @@ void check_strategy(const dpmf_strategy *c, double tolerance) {
     assert_linear(c, rows, n, strategy_solve, tolerance);
     assert_columns(c, n, matrix, tolerance);
     assert_gram(c, n, matrix, inverse, tolerance);
-    if (dpmf_i_strategy_can(c, DPMF_I_CAN_ROW)) {
+    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_ROW)) {
         assert_lower(n, matrix, fmax(1, largest(n * n, matrix)));
         assert_rows(n, matrix, dpmf_i_strategy_bands(c), c, c->ops->row, tolerance);
     }
-    if (dpmf_i_strategy_can(c, DPMF_I_CAN_INVERSE_ROW)) {
+    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW)) {
         assert_lower(n, inverse, fmax(1, largest(n * n, inverse)));
         assert_rows(n, inverse, dpmf_i_strategy_inverse_bands(c), c, c->ops->inverse_row, tolerance);
     }

@@ -3,8 +3,8 @@
 #ifndef DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 #define DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 
-#include "support/check.h"
 #include "optimize/toeplitz/toeplitz.h"
+#include "support/check.h"
 
 #include <math.h>
 

@@ -4,9 +4,9 @@
 #define DPMF_TESTS_STREAM_CASES_H
 
 #include "strategy/blt.h"
-#include "support/check.h"
 #include "strategy/strategy.h"
 #include "strategy/tvblt.h"
+#include "support/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,10 +74,10 @@ static dpmf_strategy *blt_case(int64_t n, int buffers) {
 }
 
 static dpmf_strategy *tvblt_case(int64_t n, int nodes, int order) {
-    dpmf_i_tvblt c = {0};
+    dpmf_i_strategy_tvblt_parameters c = {0};
     uint64_t x = 11;
     dpmf_strategy *s = NULL;
-    check_ok(dpmf_i_tvblt_alloc(n, nodes, order, &c));
+    check_ok(dpmf_i_strategy_tvblt_alloc(n, nodes, order, &c));
     for (int64_t t = 0; t < n; t++) {
         c.diagonal[t] = 1.2 + check_random(&x) / 5;
         for (int j = 0; j < nodes * order && t < n - 1; j++) {
@@ -85,7 +85,7 @@ static dpmf_strategy *tvblt_case(int64_t n, int nodes, int order) {
             c.gain[t * nodes * order + j] = check_random(&x) / 4;
         }
     }
-    check_ok(dpmf_i_tvblt_create(&c, &s));
+    check_ok(dpmf_i_strategy_tvblt_create(&c, &s));
     return s;
 }
 

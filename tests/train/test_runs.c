@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runs: resumed from a checkpoint, refused by name, split over several parts. */
 #include "base/memory.h"
-#include "support/failing_allocator.h"
 #include "noise/noise.h"
 #include "sampler/sampler.h"
+#include "support/failing_allocator.h"
 #include "support/train_cases.h"
 
 #include <pthread.h>

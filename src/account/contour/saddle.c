@@ -16,8 +16,8 @@
 static const double log_two_pi = 1.83787706640934548356;
 
 /* Everything at t for this epsilon; NAN: for the one whose saddle is here. False where K cannot be had. */
-static int shape_at(const dpmf_i_pair *pair, double t, double epsilon, dpmf_i_saddle *out) {
-    const dpmf_i_cumulant k = dpmf_i_pair_cumulant(pair, t, 1);
+static int shape_at(const dpmf_i_account_pair *pair, double t, double epsilon, dpmf_i_account_contour_saddle *out) {
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, 1);
     if (!isfinite(k.error)) return 0;
     const double n = (double)pair->compositions;
     out->t = t;
@@ -30,13 +30,14 @@ static int shape_at(const dpmf_i_pair *pair, double t, double epsilon, dpmf_i_sa
 }
 
 /* Falls with t: epsilon - epsilon(t), or the approximation of ln delta less its target. -INFINITY past where K fails. */
-static double residual(const dpmf_i_pair *pair, double t, double epsilon, double log_delta, dpmf_i_saddle *out) {
+static double residual(const dpmf_i_account_pair *pair, double t, double epsilon, double log_delta,
+                       dpmf_i_account_contour_saddle *out) {
     if (!shape_at(pair, t, NAN, out)) return -INFINITY;
     if (!isnan(epsilon)) return epsilon - out->epsilon;
     return out->value - 0.5 * (log_two_pi + log(out->second)) - log_delta;
 }
 
-static int find(const dpmf_i_pair *pair, double epsilon, double log_delta, dpmf_i_saddle *out) {
+static int find(const dpmf_i_account_pair *pair, double epsilon, double log_delta, dpmf_i_account_contour_saddle *out) {
     double low = 0, high = 0, at_low = 0, at_high = 0; /* low, high: ln t */
     at_low = at_high = residual(pair, 1, epsilon, log_delta, out);
     for (int round = 0; at_high > 0; round++) {
@@ -72,16 +73,19 @@ static int find(const dpmf_i_pair *pair, double epsilon, double log_delta, dpmf_
     return isfinite(out->value) && shape_at(pair, out->t, epsilon, out);
 }
 
-int dpmf_i_saddle_at_epsilon(const dpmf_i_pair *pair, double epsilon, dpmf_i_saddle *out) {
+int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double epsilon,
+                                             dpmf_i_account_contour_saddle *out) {
     return find(pair, epsilon, NAN, out);
 }
 
-int dpmf_i_saddle_at_delta(const dpmf_i_pair *pair, double log_delta, dpmf_i_saddle *out) {
+int dpmf_i_account_contour_saddle_at_delta(const dpmf_i_account_pair *pair, double log_delta,
+                                           dpmf_i_account_contour_saddle *out) {
     return find(pair, NAN, log_delta, out);
 }
 
-int dpmf_i_saddle_move(const dpmf_i_pair *pair, double t, dpmf_i_saddle *saddle) {
-    dpmf_i_saddle moved;
+int dpmf_i_account_contour_saddle_move(const dpmf_i_account_pair *pair, double t,
+                                       dpmf_i_account_contour_saddle *saddle) {
+    dpmf_i_account_contour_saddle moved;
     if (!shape_at(pair, t, saddle->epsilon, &moved)) return 0;
     saddle->t = moved.t;
     saddle->value = moved.value;

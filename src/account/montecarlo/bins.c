@@ -17,13 +17,14 @@
 #include "base/random.h"
 #include <math.h>
 
-enum { LANES = DPMF_I_LANES };
+enum { LANES = DPMF_I_ACCOUNT_MONTECARLO_LANES };
 
 /* a = (root / sigma) z, for LANES columns side by side. */
-static void noise(const dpmf_i_sampler *sampler, uint64_t seed, uint64_t stream, double *z, double *a) {
+static void noise(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed, uint64_t stream, double *z,
+                  double *a) {
     const int64_t b = sampler->scheme.bins;
     const double scale = 1 / sampler->scheme.sigma;
-    dpmf_i_random_normals(seed, stream, b * LANES, z);
+    dpmf_i_base_random_normals(seed, stream, b * LANES, z);
     for (int64_t j = 0; j < b; j++) {
         const double *row = sampler->root + j * b;
         double sum[LANES] = {0};
@@ -40,13 +41,14 @@ static void noise(const dpmf_i_sampler *sampler, uint64_t seed, uint64_t stream,
 }
 
 /* v_j - a_j, j < bins, for a shift. */
-static double constant(const dpmf_i_sampler *sampler, double shift_scale, const double *shift, int64_t j) {
+static double constant(const dpmf_i_account_montecarlo_draws *sampler, double shift_scale, const double *shift,
+                       int64_t j) {
     return 0.5 / (sampler->scheme.sigma * sampler->scheme.sigma) * (2 * shift_scale * shift[j] - sampler->squares[j]);
 }
 
 /* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}. */
-static void add_exponentials(const dpmf_i_sampler *sampler, const double *e, double shift_scale, const double *shift,
-                             double sum[LANES]) {
+static void add_exponentials(const dpmf_i_account_montecarlo_draws *sampler, const double *e, double shift_scale,
+                             const double *shift, double sum[LANES]) {
     for (int i = 0; i < LANES; i++) {
         sum[i] = 0;
     }
@@ -59,21 +61,22 @@ static void add_exponentials(const dpmf_i_sampler *sampler, const double *e, dou
 }
 
 /* v of the sample whose a_j are at a[j * LANES]. */
-static void move(const dpmf_i_sampler *sampler, const double *a, double shift_scale, const double *shift, double *v) {
+static void move(const dpmf_i_account_montecarlo_draws *sampler, const double *a, double shift_scale,
+                 const double *shift, double *v) {
     for (int64_t j = 0; j < sampler->scheme.bins; j++) {
         v[j] = a[j * LANES] + constant(sampler, shift_scale, shift, j);
     }
 }
 
 /* May the sums be formed without overflow? If not, every sample is looked at in logarithms. */
-static int is_tame(const dpmf_i_sampler *sampler) {
+static int is_tame(const dpmf_i_account_montecarlo_draws *sampler) {
     const double width = sqrt(sampler->largest) / sampler->scheme.sigma;
-    return 9 * width < DPMF_I_EXPONENT_MAX && /* normals end at 8.57 */
-           fmax(sampler->tilt_remove, sampler->tilt_add) * width * width < DPMF_I_EXPONENT_MAX;
+    return 9 * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX && /* normals end at 8.57 */
+           fmax(sampler->tilt_remove, sampler->tilt_add) * width * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX;
 }
 
 /* ln (1/b) sum_j exp(s v_j - s (s-1) G_jj / (2 sigma^2)) of one sample; s = 1: L. */
-static double log_mean(const dpmf_i_sampler *sampler, double s, const double *v) {
+static double log_mean(const dpmf_i_account_montecarlo_draws *sampler, double s, const double *v) {
     const int64_t b = sampler->scheme.bins;
     const double factor = 0.5 * s * (s - 1) / (sampler->scheme.sigma * sampler->scheme.sigma);
     double largest = -INFINITY, sum = 0;
@@ -94,24 +97,25 @@ static double mean_of(int64_t b, const double *v) {
     return sum / (double)b;
 }
 
-static double remove_value(const dpmf_i_sampler *sampler, const double *v) {
+static double remove_value(const dpmf_i_account_montecarlo_draws *sampler, const double *v) {
     const double ratio = log_mean(sampler, 1, v), s = sampler->tilt_remove;
     if (!(ratio > sampler->epsilon)) return 0;
     const double log_weight = s > 1 ? ratio - log_mean(sampler, s, v) : 0;
-    return dpmf_i_sampler_value(ratio - sampler->epsilon, log_weight, sampler->log_most_remove);
+    return dpmf_i_account_montecarlo_draws_value(ratio - sampler->epsilon, log_weight, sampler->log_most_remove);
 }
 
-static double add_value(const dpmf_i_sampler *sampler, const double *v) {
+static double add_value(const dpmf_i_account_montecarlo_draws *sampler, const double *v) {
     const double ratio = log_mean(sampler, 1, v), t = sampler->tilt_add;
     if (!(-ratio > sampler->epsilon)) return 0;
     const double half_precision = 0.5 / (sampler->scheme.sigma * sampler->scheme.sigma);
     const double projection = mean_of(sampler->scheme.bins, v) + half_precision * sampler->mean_square;
     const double log_weight = t * projection + t * t * half_precision * sampler->square_mean;
-    return dpmf_i_sampler_value(-ratio - sampler->epsilon, log_weight, sampler->log_most_add);
+    return dpmf_i_account_montecarlo_draws_value(-ratio - sampler->epsilon, log_weight, sampler->log_most_add);
 }
 
-void dpmf_i_sampler_block_bins(const dpmf_i_sampler *sampler, uint64_t seed, uint64_t stream, int64_t block,
-                               double *scratch, double remove[LANES], double add[LANES]) {
+void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+                                                uint64_t stream, int64_t block, double *scratch, double remove[LANES],
+                                                double add[LANES]) {
     const int64_t b = sampler->scheme.bins;
     const int tame = is_tame(sampler);
     const double *bin = sampler->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */
@@ -120,7 +124,7 @@ void dpmf_i_sampler_block_bins(const dpmf_i_sampler *sampler, uint64_t seed, uin
     if (tame) {
         double *e = z; /* z has been used */
         for (int64_t k = 0; k < b * LANES; k++) {
-            e[k] = dpmf_i_exponential(a[k]);
+            e[k] = dpmf_i_account_montecarlo_exponential(a[k]);
         }
         add_exponentials(sampler, e, sampler->tilt_remove, bin, high);
         add_exponentials(sampler, e, -sampler->tilt_add, sampler->mean, low);

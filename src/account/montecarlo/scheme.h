@@ -10,48 +10,54 @@
 
 #include <string.h>
 
-enum { DPMF_I_LANES = 32 }; /* samples in a block, side by side so that loops over them are vectors */
+enum {
+    DPMF_I_ACCOUNT_MONTECARLO_LANES = 32
+}; /* samples in a block, side by side so that loops over them are vectors */
 
 /* A scheme with what its samples need. The numbers of the scheme are borrowed. Threads may share it between aims. */
-typedef struct dpmf_i_sampler {
-    dpmf_i_scheme scheme; /* sigma: that of the last aim */
-    int64_t dimension;    /* of an outcome: bins, or steps */
-    double *squares;      /* |m_j|^2 of the bins; |c_i|^2 of the columns */
-    double *mean;         /* bins: <m_j, mean m>; separated: the mean of C x, in outcome space */
-    double *root;         /* bins: lower triangular, root root' = gram */
-    int64_t *first;       /* bins: the first non-zero entry of each row of the root */
-    double mean_square;   /* E |m|^2 over the mixture */
-    double square_mean;   /* |E m|^2 */
-    double largest;       /* max |m|^2 */
-    int64_t scratch;      /* doubles that a block needs */
-    int64_t blocks;       /* samples come in multiples of this many blocks: each bin as often as any other */
+typedef struct dpmf_i_account_montecarlo_draws {
+    dpmf_i_account_montecarlo_scheme scheme; /* sigma: that of the last aim */
+    int64_t dimension;                       /* of an outcome: bins, or steps */
+    double *squares;                         /* |m_j|^2 of the bins; |c_i|^2 of the columns */
+    double *mean;                            /* bins: <m_j, mean m>; separated: the mean of C x, in outcome space */
+    double *root;                            /* bins: lower triangular, root root' = gram */
+    int64_t *first;                          /* bins: the first non-zero entry of each row of the root */
+    double mean_square;                      /* E |m|^2 over the mixture */
+    double square_mean;                      /* |E m|^2 */
+    double largest;                          /* max |m|^2 */
+    int64_t scratch;                         /* doubles that a block needs */
+    int64_t blocks; /* samples come in multiples of this many blocks: each bin as often as any other */
 
     double epsilon;                       /* from here on: of the last aim */
     double tilt_remove, tilt_add;         /* 1 and 0: plain sampling */
     double log_most_remove, log_most_add; /* ln of the largest value that a sample can take; 0 for plain sampling */
-} dpmf_i_sampler;
+} dpmf_i_account_montecarlo_draws;
 
-/* Checks the scheme and prepares it. Free it with dpmf_i_sampler_free, also after a failure. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_create(const dpmf_i_scheme *scheme, dpmf_i_sampler *out);
-void dpmf_i_sampler_free(dpmf_i_sampler *sampler);
+/* Checks the scheme and prepares it. Free it with dpmf_i_account_montecarlo_draws_free, also after a failure. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecarlo_scheme *scheme,
+                                                                   dpmf_i_account_montecarlo_draws *out);
+void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *sampler);
 
 /* Sets sigma and epsilon, and the proposals: the best of their family if `tilted`, else the plain distributions. */
-void dpmf_i_sampler_aim(dpmf_i_sampler *sampler, double sigma, double epsilon, int tilted);
+void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *sampler, double sigma, double epsilon,
+                                         int tilted);
 
 /*
- * DPMF_I_LANES samples for each direction, a function of (seed, run, block) alone, run < 2^23, block < 2^40. Each is in
+ * DPMF_I_ACCOUNT_MONTECARLO_LANES samples for each direction, a function of (seed, run, block) alone, run < 2^23, block < 2^40. Each is in
  * [0, 1]; e^log_most times its mean is delta(epsilon) of the direction. Over `blocks` consecutive blocks, that is: the
  * mean of one block may be above or below it.
  */
-void dpmf_i_sampler_block(const dpmf_i_sampler *sampler, uint64_t seed, int64_t run, int64_t block, double *scratch,
-                          double remove[DPMF_I_LANES], double add[DPMF_I_LANES]);
+void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed, int64_t run,
+                                           int64_t block, double *scratch,
+                                           double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
+                                           double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
 
 /* ---- inside ---- */
 
-#define DPMF_I_EXPONENT_MAX 200.0
+#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0
 
-/* e^x, |x| <= DPMF_I_EXPONENT_MAX, without branches: 2^k e^r, |r| <= ln 2 / 2, by Taylor's series to 1e-16. */
-static inline double dpmf_i_exponential(double x) {
+/* e^x, |x| <= DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX, without branches: 2^k e^r, |r| <= ln 2 / 2, by Taylor's series to 1e-16. */
+static inline double dpmf_i_account_montecarlo_exponential(double x) {
     static const double log2_e = 1.44269504088896340736, magic = 0x1.8p52;
     static const double high = 0x1.62e42feep-1, low = 1.90821492927058770002e-10; /* ln 2, high with 32 bits */
     const double sum = x * log2_e + magic, k = sum - magic;
@@ -69,25 +75,30 @@ static inline double dpmf_i_exponential(double x) {
 }
 
 /* ln K(s), K(s) = E exp(s |m|^2 / (2 sigma^2)) over the mixture. */
-double dpmf_i_sampler_log_moment(const dpmf_i_sampler *sampler, double s);
+double dpmf_i_account_montecarlo_draws_log_moment(const dpmf_i_account_montecarlo_draws *sampler, double s);
 
 /* The value of one sample from ln of its ratio, weight and bound. */
-double dpmf_i_sampler_value(double excess, double log_weight, double log_most);
+double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most);
 
-void dpmf_i_sampler_block_bins(const dpmf_i_sampler *sampler, uint64_t seed, uint64_t stream, int64_t block,
-                               double *scratch, double remove[DPMF_I_LANES], double add[DPMF_I_LANES]);
-void dpmf_i_sampler_block_separated(const dpmf_i_sampler *sampler, uint64_t seed, uint64_t stream, double *scratch,
-                                    double remove[DPMF_I_LANES], double add[DPMF_I_LANES]);
+void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+                                                uint64_t stream, int64_t block, double *scratch,
+                                                double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
+                                                double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
+void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+                                                     uint64_t stream, double *scratch,
+                                                     double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
+                                                     double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
 
 /*
  * ln sum_x pi(x) exp(s l(x) - s (s-1) |C x|^2 / (2 sigma^2)) for the b-min-separation mixture, in log space; s = 1 is
  * the log ratio. Entry i of the outcome, in units of sigma, is outcome[i * stride]. window: `separation` (at most
  * `steps`) doubles.
  */
-double dpmf_i_separated_log_ratio(const dpmf_i_sampler *sampler, double s, const double *outcome, int64_t stride,
-                                  double *window);
-/* The same for DPMF_I_LANES outcomes side by side, scaled instead of in log space where that is safe. */
-void dpmf_i_separated_log_ratios(const dpmf_i_sampler *sampler, double s, const double *outcomes, double *window,
-                                 double out[DPMF_I_LANES]);
+double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *sampler, double s,
+                                                     const double *outcome, int64_t stride, double *window);
+/* The same for DPMF_I_ACCOUNT_MONTECARLO_LANES outcomes side by side, scaled instead of in log space where that is safe. */
+void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *sampler, double s,
+                                                    const double *outcomes, double *window,
+                                                    double out[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
 
 #endif

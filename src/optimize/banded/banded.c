@@ -41,8 +41,8 @@ typedef struct problem {
     const dpmf_workload *workload;
     dpmf_loss loss;
     const dpmf_run *run;
-    dpmf_i_banded_class class_;
-    dpmf_i_banded_pass pass;
+    dpmf_i_optimize_banded_class class_;
+    dpmf_i_optimize_banded_pass pass;
     double *given;   /* RMS: the weights over n */
     double *mu;      /* max: the multipliers, summing to 1 */
     double power;    /* max: r */
@@ -59,16 +59,16 @@ typedef struct problem {
 } problem;
 
 static void problem_free(problem *s) {
-    dpmf_i_banded_class_free(&s->class_);
-    dpmf_i_banded_pass_free(&s->pass);
-    dpmf_i_free(s->given);
-    dpmf_i_free(s->mu);
-    dpmf_i_free(s->rows);
-    dpmf_i_free(s->d);
-    dpmf_i_free(s->squares);
-    dpmf_i_free(s->p);
-    dpmf_i_free(s->x);
-    dpmf_i_free(s->best);
+    dpmf_i_optimize_banded_class_free(&s->class_);
+    dpmf_i_optimize_banded_pass_free(&s->pass);
+    dpmf_i_base_free(s->given);
+    dpmf_i_base_free(s->mu);
+    dpmf_i_base_free(s->rows);
+    dpmf_i_base_free(s->d);
+    dpmf_i_base_free(s->squares);
+    dpmf_i_base_free(s->p);
+    dpmf_i_base_free(s->x);
+    dpmf_i_base_free(s->best);
 }
 
 static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_participation *participation, int64_t bands,
@@ -78,16 +78,16 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     s->run = run;
     s->unit = 1;
     s->upper = INFINITY;
-    TRY(dpmf_i_banded_class_create(participation, bands, &s->class_));
-    TRY(dpmf_i_banded_pass_create(workload, bands, &s->pass));
-    TRY(dpmf_i_alloc_doubles(n, "the weights", &s->given));
-    TRY(dpmf_i_alloc_doubles(n, "the multipliers", &s->mu));
-    TRY(dpmf_i_alloc_doubles(n * bands, "the bands of C", &s->rows));
-    TRY(dpmf_i_alloc_doubles(n * bands, "the gradient", &s->d));
-    TRY(dpmf_i_alloc_doubles(n, "the errors", &s->squares));
-    TRY(dpmf_i_alloc_doubles(n, "the weights", &s->p));
-    TRY(dpmf_i_alloc_doubles(n * bands, "the bands of C", &s->best));
-    TRY(dpmf_i_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
+    TRY(dpmf_i_optimize_banded_class_create(participation, bands, &s->class_));
+    TRY(dpmf_i_optimize_banded_pass_create(workload, bands, &s->pass));
+    TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->given));
+    TRY(dpmf_i_base_alloc_doubles(n, "the multipliers", &s->mu));
+    TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->rows));
+    TRY(dpmf_i_base_alloc_doubles(n * bands, "the gradient", &s->d));
+    TRY(dpmf_i_base_alloc_doubles(n, "the errors", &s->squares));
+    TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->p));
+    TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->best));
+    TRY(dpmf_i_base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
     for (int64_t t = 0; t < n; t++) {
         s->given[t] = (weights == NULL ? 1 : weights[t]) / (double)n;
         s->mu[t] = 1 / (double)n;
@@ -133,12 +133,12 @@ static double aim(problem *s) {
 static dpmf_status value(void *context, const double *x, double *f, double *gradient) {
     problem *s = context;
     *f = INFINITY;
-    if (!dpmf_i_banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
-    if (!dpmf_i_banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
+    if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
+    if (!dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
     double square = aim(s), loss = sqrt(square);
     if (loss > FAR * s->unit) return DPMF_OK;
-    dpmf_i_banded_backward(&s->pass, s->rows, s->p, s->d);
-    dpmf_i_banded_class_pull(&s->class_, s->rows, s->d, gradient);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_class_pull(&s->class_, s->rows, s->d, gradient);
     for (int64_t i = 0; i < s->class_.unknowns; i++)
         gradient[i] /= 2 * loss * s->unit;
     *f = loss / s->unit;
@@ -147,10 +147,11 @@ static dpmf_status value(void *context, const double *x, double *f, double *grad
 
 /* rows, d, squares and p at x, and the squared objective. */
 static dpmf_status look(problem *s, double *square) {
-    if (!dpmf_i_banded_class_build(&s->class_, s->x, s->rows) || !dpmf_i_banded_forward(&s->pass, s->rows, s->squares))
-        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
+    if (!dpmf_i_optimize_banded_class_build(&s->class_, s->x, s->rows) ||
+        !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
+        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
-    dpmf_i_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
     return DPMF_OK;
 }
 
@@ -163,7 +164,7 @@ static dpmf_status certify(problem *s, double *quality) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(dpmf_i_banded_bound(s->workload, &s->class_, s->rows, s->d, s->p, total, &low, &whole));
+    TRY(dpmf_i_optimize_banded_bound(s->workload, &s->class_, s->rows, s->d, s->p, total, &low, &whole));
     *quality = whole / total;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
         low /= sum;
@@ -186,24 +187,24 @@ static int pairs(const problem *s) {
 }
 
 /* At most so many steps with the same scales, or until |gradient| falls below `stop`. */
-static dpmf_status descend(problem *s, int iterations, double stop, dpmf_i_minimum *out) {
+static dpmf_status descend(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
-    dpmf_i_objective objective = {s->class_.unknowns, s, value};
-    dpmf_i_minimize_options options = {.gradient = stop,
-                                       .decrease = 1e-15,
-                                       .past = 10,
-                                       .iterations = iterations,
-                                       .pairs = pairs(s),
-                                       .what = "banded",
-                                       .run = s->run};
+    dpmf_i_base_objective objective = {s->class_.unknowns, s, value};
+    dpmf_i_base_minimize_options options = {.gradient = stop,
+                                            .decrease = 1e-15,
+                                            .past = 10,
+                                            .iterations = iterations,
+                                            .pairs = pairs(s),
+                                            .what = "banded",
+                                            .run = s->run};
     TRY(look(s, &square));
     for (int64_t t = 0; t < n; t++)
         total += s->p[t] * s->squares[t];
     s->unit = sqrt(square);
-    dpmf_i_banded_class_rescale(&s->class_, s->rows, s->d, total);
-    dpmf_i_banded_class_unknowns(&s->class_, s->rows, s->x);
-    TRY(dpmf_i_minimize(&objective, &options, s->x, out));
+    dpmf_i_optimize_banded_class_rescale(&s->class_, s->rows, s->d, total);
+    dpmf_i_optimize_banded_class_unknowns(&s->class_, s->rows, s->x);
+    TRY(dpmf_i_base_minimize(&objective, &options, s->x, out));
     s->iterations += out->iterations;
     s->stationarity = out->gradient / out->f;
     return DPMF_OK;
@@ -213,8 +214,8 @@ static dpmf_status descend(problem *s, int iterations, double stop, dpmf_i_minim
  * Several of these, at most so many steps in all. Windows go in and out of use, and their curvature with them, so with
  * windows the scales are renewed from time to time; without, that would only cost BFGS its memory.
  */
-static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_minimum *out) {
-    int most = s->class_.kind == DPMF_I_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
+static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+    int most = s->class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
         TRY(descend(s, now, stop, out));
@@ -234,7 +235,7 @@ static int near_enough(const problem *s, double tolerance) {
  * after a short run from the start, and where the rate was estimated too low.
  */
 static dpmf_status solve_rms(problem *s, double tolerance) {
-    dpmf_i_minimum m = {0};
+    dpmf_i_base_minimum m = {0};
     double quality = 0;
     int stuck = 0;
     TRY(descend(s, FIRST_STEPS, 0, &m));
@@ -263,7 +264,7 @@ static void reweight(problem *s) {
 
 /* Few long rounds, for a short one leaves a gradient that says nothing about the weights. */
 static dpmf_status solve_max(problem *s, double tolerance) {
-    dpmf_i_minimum m = {0};
+    dpmf_i_base_minimum m = {0};
     double quality = 0;
     int steps = s->limit / 6 < 2000 ? s->limit / 6 : 2000;
     s->power = 32;   /* higher: fewer rounds, each harder */
@@ -291,9 +292,9 @@ static dpmf_status solve(problem *s, dpmf_loss loss, double tolerance, int limit
     int64_t count = s->class_.n * s->class_.bands;
     s->loss = DPMF_LOSS_RMS;
     s->limit = limit;
-    dpmf_i_banded_class_unknowns(&s->class_, rows, s->x);
+    dpmf_i_optimize_banded_class_unknowns(&s->class_, rows, s->x);
     if (loss == DPMF_LOSS_MAX) {
-        dpmf_i_minimum m = {0};
+        dpmf_i_base_minimum m = {0};
         TRY(descend(s, FIRST_STEPS, 0, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
@@ -317,17 +318,17 @@ static dpmf_status start(const dpmf_workload *workload, int64_t bands, const dpm
     problem s = {0};
     dpmf_status status = DPMF_OK;
     if (!workload->toeplitz || small < SMALLEST || small < 8 * bands)
-        return dpmf_i_banded_start_root(workload, bands, rows);
+        return dpmf_i_optimize_banded_start_root(workload, bands, rows);
     TRY_DONE(dpmf_i_workload_head(workload, small, &head));
     TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, small, 1, small, &single));
-    TRY_DONE(dpmf_i_alloc_doubles(small * bands, "the bands of C", &from));
+    TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
     TRY_DONE(start(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
     TRY_DONE(solve(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
-    dpmf_i_banded_start_stretch(small, n, bands, from, rows);
+    dpmf_i_optimize_banded_start_stretch(small, n, bands, from, rows);
 done:
     problem_free(&s);
-    dpmf_i_free(from);
+    dpmf_i_base_free(from);
     dpmf_participation_free(single);
     dpmf_workload_free(head);
     return status;
@@ -335,27 +336,27 @@ done:
 
 static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
     if (bands < 1 || bands > workload->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
-                           (long long)bands, (long long)workload->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                                (long long)bands, (long long)workload->steps);
     if (bands > UNKNOWNS_MAX / workload->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
-                           (long long)workload->steps, (long long)bands, UNKNOWNS_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
+                                (long long)workload->steps, (long long)bands, UNKNOWNS_MAX);
     if (workload->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
-                           workload->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
+                                workload->text);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_banded_optimize(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
-                                   dpmf_optimization *result) {
+dpmf_status dpmf_i_optimize_banded_solve(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
+                                         dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     double *best = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
     TRY(check(task->workload, bands));
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
-    TRY_DONE(dpmf_i_alloc_doubles(task->workload->steps * bands, "the bands of C", &best));
+    TRY_DONE(dpmf_i_base_alloc_doubles(task->workload->steps * bands, "the bands of C", &best));
     TRY_DONE(start(task->workload, bands, &o->run, best));
     TRY_DONE(solve(&s, o->loss, o->tolerance, step_limit(&s, o->loss), best));
     memcpy(rows, best, (size_t)(task->workload->steps * bands) * sizeof *rows);
@@ -367,7 +368,7 @@ dpmf_status dpmf_i_banded_optimize(const dpmf_i_optimize_task *task, int64_t ban
                                   .stationarity = s.stationarity};
 done:
     problem_free(&s);
-    dpmf_i_free(best);
+    dpmf_i_base_free(best);
     return status;
 }
 
@@ -377,11 +378,11 @@ dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strate
     double *rows = NULL;
     dpmf_status status = DPMF_OK;
     TRY(check(task->workload, bands));
-    TRY_DONE(dpmf_i_alloc_doubles(n * bands, "the bands of C", &rows));
-    TRY_DONE(dpmf_i_banded_optimize(task, bands, rows, &found));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &rows));
+    TRY_DONE(dpmf_i_optimize_banded_solve(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));
     *result = found;
 done:
-    dpmf_i_free(rows);
+    dpmf_i_base_free(rows);
     return status;
 }

@@ -12,7 +12,7 @@
 /* ---- the errors and their derivatives (optimize_banded_pass.c) ---- */
 
 /* Room for one forward and one backward pass; the forward one leaves what the backward one reads. */
-typedef struct dpmf_i_banded_pass {
+typedef struct dpmf_i_optimize_banded_pass {
     const dpmf_workload *workload;
     int64_t n, bands;
     int64_t slots, stride; /* bands - 1 outputs are remembered; rows of `stride` numbers, padded with zeros */
@@ -24,17 +24,18 @@ typedef struct dpmf_i_banded_pass {
     double *outputs; /* slots x stride: covariances of the remembered outputs */
     double *costs;   /* slots x stride: the same place in the backward pass */
     double *vectors; /* several of `stride` numbers */
-} dpmf_i_banded_pass;
+} dpmf_i_optimize_banded_pass;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_pass_create(const dpmf_workload *workload, int64_t bands,
-                                                      dpmf_i_banded_pass *pass);
-void dpmf_i_banded_pass_free(dpmf_i_banded_pass *pass);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_pass_create(const dpmf_workload *workload, int64_t bands,
+                                                               dpmf_i_optimize_banded_pass *pass);
+void dpmf_i_optimize_banded_pass_free(dpmf_i_optimize_banded_pass *pass);
 
 /* squares[t] = |B[t,:]|^2; 0 if they are not finite: C is not to be inverted in double precision. */
-int dpmf_i_banded_forward(dpmf_i_banded_pass *pass, const double *rows, double *squares);
+int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *pass, const double *rows, double *squares);
 
 /* D = d(sum_t weights[t] squares[t])/dC, n x bands, after a forward pass with the same rows. */
-void dpmf_i_banded_backward(dpmf_i_banded_pass *pass, const double *rows, const double *weights, double *d);
+void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *pass, const double *rows, const double *weights,
+                                     double *d);
 
 /* ---- what the participation allows (optimize_banded_class.c) ---- */
 
@@ -42,15 +43,15 @@ void dpmf_i_banded_backward(dpmf_i_banded_pass *pass, const double *rows, const 
  * With no more bands than the separation, the columns that one unit touches do not overlap, so sensitivity^2 is the
  * largest sum over a pattern of the squared column norms d. The class is all C of these bands with that sum at most 1.
  */
-typedef enum dpmf_i_banded_kind {
-    DPMF_I_BANDED_SINGLE = 0, /* d_t = 1 */
-    DPMF_I_BANDED_CYCLIC,     /* the d of each class of steps modulo the separation sum to 1 */
-    DPMF_I_BANDED_SEPARATED   /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
-} dpmf_i_banded_kind;
+typedef enum dpmf_i_optimize_banded_kind {
+    DPMF_I_OPTIMIZE_BANDED_SINGLE = 0, /* d_t = 1 */
+    DPMF_I_OPTIMIZE_BANDED_CYCLIC,     /* the d of each class of steps modulo the separation sum to 1 */
+    DPMF_I_OPTIMIZE_BANDED_SEPARATED   /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
+} dpmf_i_optimize_banded_kind;
 
 /* Unknowns: the columns of C before their norms are made right, by rows; then, if separated, roots of y and of z. */
-typedef struct dpmf_i_banded_class {
-    dpmf_i_banded_kind kind;
+typedef struct dpmf_i_optimize_banded_class {
+    dpmf_i_optimize_banded_kind kind;
     int64_t n, bands, count, separation;
     int64_t windows;  /* how many y there are; 0 unless separated */
     int64_t unknowns; /* n * bands, or n * bands + windows + 1 */
@@ -61,32 +62,34 @@ typedef struct dpmf_i_banded_class {
     double *diagonal; /* n: d, set by _build */
     double *factor;   /* n: entry of C over entry before normalization, set by _build */
     double *work;     /* n + 1 numbers */
-} dpmf_i_banded_class;
+} dpmf_i_optimize_banded_class;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_class_create(const dpmf_participation *participation, int64_t bands,
-                                                       dpmf_i_banded_class *class_);
-void dpmf_i_banded_class_free(dpmf_i_banded_class *class_);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_class_create(const dpmf_participation *participation, int64_t bands,
+                                                                dpmf_i_optimize_banded_class *class_);
+void dpmf_i_optimize_banded_class_free(dpmf_i_optimize_banded_class *class_);
 
 /* C from the unknowns; 0 if a column vanishes. */
-int dpmf_i_banded_class_build(dpmf_i_banded_class *class_, const double *x, double *rows);
+int dpmf_i_optimize_banded_class_build(dpmf_i_optimize_banded_class *class_, const double *x, double *rows);
 
 /* The unknowns of C for the present scale and roots. */
-void dpmf_i_banded_class_unknowns(const dpmf_i_banded_class *class_, const double *rows, double *x);
+void dpmf_i_optimize_banded_class_unknowns(const dpmf_i_optimize_banded_class *class_, const double *rows, double *x);
 
 /* The derivative by the unknowns from D, after _build. */
-void dpmf_i_banded_class_pull(dpmf_i_banded_class *class_, const double *rows, const double *d, double *gradient);
+void dpmf_i_optimize_banded_class_pull(dpmf_i_optimize_banded_class *class_, const double *rows, const double *d,
+                                       double *gradient);
 
 /*
  * Scales the unknowns so that the curvature of ln sqrt(sum p q) is about 1 in each, after _build with these rows, their
  * D and their sum, `total`. Windows that should be used and are not get a little.
  */
-void dpmf_i_banded_class_rescale(dpmf_i_banded_class *class_, const double *rows, const double *d, double total);
+void dpmf_i_optimize_banded_class_rescale(dpmf_i_optimize_banded_class *class_, const double *rows, const double *d,
+                                          double total);
 
 /* max over the allowed d of sum nu_t d_t, nu >= 0. */
-double dpmf_i_banded_class_support(dpmf_i_banded_class *class_, const double *nu);
+double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *class_, const double *nu);
 
 /* Changes nu, by little if it is nearly optimal, so that its support is not above `level` = sum nu_t d_t. */
-void dpmf_i_banded_class_level(dpmf_i_banded_class *class_, double level, double *nu);
+void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *class_, double level, double *nu);
 
 /* ---- the certificate (optimize_banded_bound.c) ---- */
 
@@ -94,17 +97,19 @@ void dpmf_i_banded_class_level(dpmf_i_banded_class *class_, double level, double
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it with its D and its value of the sum;
  * p > 0. 0 if C is too far from the best for a bound. `whole` is the one of several bounds whose gap is quadratic.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_bound(const dpmf_workload *workload, dpmf_i_banded_class *class_,
-                                                const double *rows, const double *d, const double *weights,
-                                                double total, double *lower, double *whole);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *workload,
+                                                         dpmf_i_optimize_banded_class *class_, const double *rows,
+                                                         const double *d, const double *weights, double total,
+                                                         double *lower, double *whole);
 
 /* ---- starting points (optimize_banded_start.c) ---- */
 
 /* Columns of the truncated square root of the workload, normalized. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands,
+                                                              double *rows);
 
 /* The C of n steps made from one of `small` < n steps, 4 bands at least: its ends kept, its middle drawn out. */
-void dpmf_i_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
+void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
 /* ---- the whole (optimize_banded.c) ---- */
 
@@ -112,7 +117,7 @@ void dpmf_i_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const 
  * The best C of `bands` diagonals for the task (whose own `bands` is not read), n x bands numbers into `rows`; for
  * other families that end in a banded C. bands <= the separation unless there is one participation only.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_banded_optimize(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
-                                                   dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_solve(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
+                                                         dpmf_optimization *result);
 
 #endif

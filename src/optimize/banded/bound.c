@@ -62,13 +62,13 @@ static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *
 }
 
 /* E and the diagonal of V0 - E, from V0 in place. */
-static void split_dual(dpmf_i_banded_class *c, double *v, double *nu) {
+static void split_dual(dpmf_i_optimize_banded_class *c, double *v, double *nu) {
     double level = 0;
     for (int64_t t = 0; t < c->n; t++) {
         nu[t] = v[t * c->bands];
         level += nu[t] * c->diagonal[t];
     }
-    dpmf_i_banded_class_level(c, level, nu);
+    dpmf_i_optimize_banded_class_level(c, level, nu);
     for (int64_t t = 0; t < c->n; t++)
         v[t * c->bands] -= nu[t];
 }
@@ -160,15 +160,16 @@ static dpmf_status add_rest(const rest *r, double *nu) {
 }
 
 /* The bound of part i, from tr(E X). */
-static double part_bound(dpmf_i_banded_class *c, int i, const double *nu, double total, double trace) {
+static double part_bound(dpmf_i_optimize_banded_class *c, int i, const double *nu, double total, double trace) {
     double top = fmax(0, total - 0.5 * PARTS[i] * trace);
-    double bound = top * top / dpmf_i_banded_class_support(c, nu + i * c->n);
+    double bound = top * top / dpmf_i_optimize_banded_class_support(c, nu + i * c->n);
     bound *= 1 - DBL_EPSILON * (double)(c->n + 64); /* what rounding can do to sums of n terms of one sign */
     return isfinite(bound) ? fmin(bound, total) : 0;
 }
 
-dpmf_status dpmf_i_banded_bound(const dpmf_workload *workload, dpmf_i_banded_class *c, const double *rows,
-                                const double *d, const double *weights, double total, double *lower, double *whole) {
+dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *workload, dpmf_i_optimize_banded_class *c,
+                                         const double *rows, const double *d, const double *weights, double total,
+                                         double *lower, double *whole) {
     int64_t n = c->n, b = c->bands;
     double *x = NULL, *e = NULL, *nu = NULL;
     int q_bands = 0, r_bands = 0;
@@ -176,10 +177,10 @@ dpmf_status dpmf_i_banded_bound(const dpmf_workload *workload, dpmf_i_banded_cla
     dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
     int64_t left = 2 * (b - 1) + q_bands + (r_bands > 0 ? TAIL : 0);
     rest r = {.workload = workload, .n = n, .b = b, .left = left, .width = left + 2 * (b - 1) + 1, .weights = weights};
-    TRY_DONE(dpmf_i_alloc_doubles(n * b, "C'C", &x));
-    TRY_DONE(dpmf_i_alloc_doubles(n * b, "the dual matrix", &e));
-    TRY_DONE(dpmf_i_alloc_doubles(PARTS_COUNT * n, "the dual diagonal", &nu));
-    TRY_DONE(dpmf_i_alloc_doubles(b * r.width, "rows", &r.ring));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "C'C", &x));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "the dual matrix", &e));
+    TRY_DONE(dpmf_i_base_alloc_doubles(PARTS_COUNT * n, "the dual diagonal", &nu));
+    TRY_DONE(dpmf_i_base_alloc_doubles(b * r.width, "rows", &r.ring));
     gram(n, b, rows, x);
     dual_matrix(n, b, rows, d, e);
     split_dual(c, e, nu);
@@ -192,9 +193,9 @@ dpmf_status dpmf_i_banded_bound(const dpmf_workload *workload, dpmf_i_banded_cla
     *lower = best;
     *whole = part_bound(c, 0, nu, total, trace);
 done:
-    dpmf_i_free(x);
-    dpmf_i_free(e);
-    dpmf_i_free(nu);
-    dpmf_i_free(r.ring);
+    dpmf_i_base_free(x);
+    dpmf_i_base_free(e);
+    dpmf_i_base_free(nu);
+    dpmf_i_base_free(r.ring);
     return status;
 }

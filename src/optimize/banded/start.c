@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-dpmf_status dpmf_i_banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
+dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
     int64_t n = workload->steps;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(bands, "the square root", &c));
+    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the square root", &c));
     TRY_DONE(dpmf_i_workload_series(workload, 0.5, bands, c));
     for (int64_t s = 0; s < n; s++) {
         int64_t count = n - s < bands ? n - s : bands;
@@ -27,7 +27,7 @@ dpmf_status dpmf_i_banded_start_root(const dpmf_workload *workload, int64_t band
             rows[(s + j) * bands + j] = c[j] / sqrt(square);
     }
 done:
-    dpmf_i_free(c);
+    dpmf_i_base_free(c);
     return status;
 }
 
@@ -40,7 +40,7 @@ static double source(int64_t small, int64_t n, int64_t s) {
     return first + ((double)s - first) * (last - first) / (end - first);
 }
 
-void dpmf_i_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows) {
+void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows) {
     assert(small >= 4 * bands && n > small);
     memset(rows, 0, (size_t)(n * bands) * sizeof *rows);
     for (int64_t s = 0; s < n; s++) {

@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_BLT_MAX, UNKNOWNS = DPMF_I_BLT_UNKNOWNS };
+enum { MAX = DPMF_I_STRATEGY_BLT_MAX, UNKNOWNS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
 enum { RESTARTS = 6 };
 enum { INSERTIONS = 4 }; /* starts with a pair of gaps more; narrower intervals have hardly ever been best */
 
@@ -31,26 +31,27 @@ enum { INSERTIONS = 4 }; /* starts with a pair of gaps more; narrower intervals 
 typedef struct found {
     int count;
     double x[UNKNOWNS];
-    dpmf_i_minimum end; /* end.f = ln(loss); INFINITY: nothing yet */
+    dpmf_i_base_minimum end; /* end.f = ln(loss); INFINITY: nothing yet */
 } found;
 
 static const found NOTHING = {.end = {.f = INFINITY}};
 
 /* Every start ends with the same tolerance; an O(n) loss is stopped once it only creeps. */
-static dpmf_status descend(const dpmf_i_blt_problem *problem, const dpmf_run *run, double *x, dpmf_i_minimum *end) {
-    int costly = !dpmf_i_blt_is_closed(problem);
-    const dpmf_i_objective objective = {2 * problem->count, (void *)problem, dpmf_i_blt_loss};
-    const dpmf_i_minimize_options options = {.gradient = 1e-10,
-                                             .decrease = costly ? 1e-10 : 1e-15,
-                                             .past = costly ? 10 : 30,
-                                             .iterations = costly ? 300 : 3000,
-                                             .pairs = 2 * problem->count + 4, /* few unknowns: remember them all */
-                                             .what = "blt",
-                                             .run = run};
+static dpmf_status descend(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, double *x,
+                           dpmf_i_base_minimum *end) {
+    int costly = !dpmf_i_optimize_blt_is_closed(problem);
+    const dpmf_i_base_objective objective = {2 * problem->count, (void *)problem, dpmf_i_optimize_blt_loss};
+    const dpmf_i_base_minimize_options options = {.gradient = 1e-10,
+                                                  .decrease = costly ? 1e-10 : 1e-15,
+                                                  .past = costly ? 10 : 30,
+                                                  .iterations = costly ? 300 : 3000,
+                                                  .pairs = 2 * problem->count + 4, /* few unknowns: remember them all */
+                                                  .what = "blt",
+                                                  .run = run};
     int iterations = 0;
     double before = INFINITY;
     for (int i = 0; i < RESTARTS; i++) { /* a line search that fails on a bad memory is begun anew without it */
-        TRY(dpmf_i_minimize(&objective, &options, x, end));
+        TRY(dpmf_i_base_minimize(&objective, &options, x, end));
         iterations += end->iterations;
         if ((end->converged && i > 0) || !(end->f < before - 1e-13)) break;
         before = end->f;
@@ -60,11 +61,11 @@ static dpmf_status descend(const dpmf_i_blt_problem *problem, const dpmf_run *ru
 }
 
 /* Keeps the end of the search from x if it is the best so far. A start outside the domain is passed over. */
-static dpmf_status try_start(const dpmf_i_blt_problem *problem, const dpmf_run *run, const double *start, found *best,
-                             int *iterations) {
+static dpmf_status try_start(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, const double *start,
+                             found *best, int *iterations) {
     double f = INFINITY, gradient[UNKNOWNS];
     found now = {.count = problem->count};
-    TRY(dpmf_i_blt_loss((void *)problem, start, &f, gradient));
+    TRY(dpmf_i_optimize_blt_loss((void *)problem, start, &f, gradient));
     if (!isfinite(f)) return DPMF_OK;
     memcpy(now.x, start, sizeof now.x);
     TRY(descend(problem, run, now.x, &now.end));
@@ -76,20 +77,21 @@ static dpmf_status try_start(const dpmf_i_blt_problem *problem, const dpmf_run *
 /* ---- starts ---- */
 
 static void rational_start(int count, double range, double *x) {
-    dpmf_i_blt c = dpmf_i_blt_rational(count, fmax(range, 2)), inverse = dpmf_i_blt_invert(&c);
+    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_rational(count, fmax(range, 2)),
+                                   inverse = dpmf_i_strategy_blt_invert(&c);
     double gaps[UNKNOWNS];
     for (int i = 0; i < count; i++) {
         gaps[2 * i] = c.gap[i];
         gaps[2 * i + 1] = inverse.gap[i];
     }
-    dpmf_i_blt_unknowns(count, gaps, x);
+    dpmf_i_optimize_blt_unknowns(count, gaps, x);
 }
 
 static void geometric_start(int count, double range, double *x) {
     double gaps[UNKNOWNS];
     for (int a = 0; a < 2 * count; a++)
         gaps[a] = 0.9 * exp(-log(4 * fmax(range, 2)) * (2 * count - 1 - a) / (2 * count - 1));
-    dpmf_i_blt_unknowns(count, gaps, x);
+    dpmf_i_optimize_blt_unknowns(count, gaps, x);
 }
 
 /*
@@ -103,7 +105,7 @@ static void inserted_start(int fewer, const double *gaps, int at, double *x) {
         more[a < at ? a : a + 2] = gaps[a];
     more[at] = low * pow(high / low, 1.0 / 3);
     more[at + 1] = low * pow(high / low, 2.0 / 3);
-    dpmf_i_blt_unknowns(fewer + 1, more, x);
+    dpmf_i_optimize_blt_unknowns(fewer + 1, more, x);
 }
 
 /* The same with the pair around 1, a decay of nearly 0: optima there are not found from below. */
@@ -114,15 +116,15 @@ static void corner_start(int fewer, const double *gaps, double *x) {
     more[2 * fewer - 2] = fmin(more[2 * fewer - 2], 0.9 * more[2 * fewer - 1]);
     more[2 * fewer] = 0.97;
     more[2 * fewer + 1] = 1.02;
-    dpmf_i_blt_unknowns(fewer + 1, more, x);
+    dpmf_i_optimize_blt_unknowns(fewer + 1, more, x);
 }
 
 /* From the best with one buffer less: a pair of gaps more, in each of the widest intervals. */
-static dpmf_status try_inserted(const dpmf_i_blt_problem *problem, const dpmf_run *run, const found *fewer, int most,
-                                found *best, int *iterations) {
+static dpmf_status try_inserted(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, const found *fewer,
+                                int most, found *best, int *iterations) {
     double x[UNKNOWNS] = {0}, gaps[UNKNOWNS], width[UNKNOWNS + 1];
     int points = 2 * fewer->count;
-    dpmf_i_blt_gaps(fewer->count, fewer->x, gaps);
+    dpmf_i_optimize_blt_gaps(fewer->count, fewer->x, gaps);
     for (int at = 0; at <= points; at++)
         width[at] = at == 0 ? 1 : log((at == points ? 1 : fmin(gaps[at], 1)) / gaps[at - 1]);
     corner_start(fewer->count, gaps, x);
@@ -140,8 +142,8 @@ static dpmf_status try_inserted(const dpmf_i_blt_problem *problem, const dpmf_ru
 }
 
 /* The best with `count` buffers, from all starts; `fewer` is the best with one less (NULL: none). */
-static dpmf_status search(dpmf_i_blt_problem problem, int count, const dpmf_run *run, const found *fewer, found *best,
-                          int *iterations) {
+static dpmf_status search(dpmf_i_optimize_blt_problem problem, int count, const dpmf_run *run, const found *fewer,
+                          found *best, int *iterations) {
     double x[UNKNOWNS] = {0};
     problem.count = count;
     *best = NOTHING;
@@ -155,22 +157,23 @@ static dpmf_status search(dpmf_i_blt_problem problem, int count, const dpmf_run 
     }
     if (fewer != NULL) TRY(try_inserted(&problem, run, fewer, INSERTIONS, best, iterations));
     if (!isfinite(best->end.f))
-        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers", count);
+        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers",
+                                count);
     return DPMF_OK;
 }
 
 /* ---- the number of buffers ---- */
 
 typedef struct ladder {
-    dpmf_i_blt_problem problem; /* as asked for */
-    dpmf_i_blt_problem plan;    /* the same for prefix sums without weights */
+    dpmf_i_optimize_blt_problem problem; /* as asked for */
+    dpmf_i_optimize_blt_problem plan;    /* the same for prefix sums without weights */
     const dpmf_run *run;
     int iterations;
     found plans[MAX + 1], ends[MAX + 1]; /* by number of buffers */
 } ladder;
 
 static int same_problem(const ladder *l) {
-    return dpmf_i_blt_is_closed(&l->problem);
+    return dpmf_i_optimize_blt_is_closed(&l->problem);
 }
 
 /* One rung: the plan, and where that is another problem and the end is wanted, its own search from there. */
@@ -187,7 +190,7 @@ static dpmf_status climb(ladder *l, int count, int want_end) {
     if (count > 1 && l->ends[count - 1].count > 0) /* and from its own end with one buffer less */
         TRY(try_inserted(&l->problem, l->run, &l->ends[count - 1], 1, &l->ends[count], &l->iterations));
     if (!isfinite(l->ends[count].end.f))
-        return dpmf_i_fail(DPMF_ERROR_NUMERICAL, "blt: the loss with %d buffers is not finite", count);
+        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss with %d buffers is not finite", count);
     return DPMF_OK;
 }
 
@@ -243,50 +246,53 @@ static dpmf_status check_within(const dpmf_i_optimize_task *task) {
     if (task->options->normalize != DPMF_NORMALIZE_WITHIN) return DPMF_OK;
     if (task->options->loss == DPMF_LOSS_MAX || task->participation->count > 1 ||
         !dpmf_i_workload_is_prefix(task->workload))
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "family blt: normalization within is available for prefix sums, "
-                                                   "single participation and the RMS loss; elsewhere use after");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family blt: normalization within is available for prefix sums, "
+                                "single participation and the RMS loss; elsewhere use after");
     if (task->workload->steps > WITHIN_STEPS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "family blt: normalization within: %lld steps, accepted up to %d",
-                           (long long)task->workload->steps, WITHIN_STEPS_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family blt: normalization within: %lld steps, accepted up to %d",
+                                (long long)task->workload->steps, WITHIN_STEPS_MAX);
     return DPMF_OK;
 }
 
 static dpmf_status check(const dpmf_i_optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     if (o->buffers < 0 || o->buffers > MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "family blt: %d buffers, accepted 1 to %d, or 0 to choose", o->buffers,
-                           MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family blt: %d buffers, accepted 1 to %d, or 0 to choose",
+                                o->buffers, MAX);
     if (o->buffers == 0 && !(o->wanted_ratio == 0 || (o->wanted_ratio > 1 && isfinite(o->wanted_ratio))))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "wanted ratio %g, accepted: above 1", o->wanted_ratio);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "wanted ratio %g, accepted: above 1", o->wanted_ratio);
     if (!task->workload->toeplitz)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "family blt: the workload %s is not the same at every step; optimize for one without a "
-                           "schedule and evaluate it with yours",
-                           task->workload->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family blt: the workload %s is not the same at every step; optimize for one without a "
+                                "schedule and evaluate it with yours",
+                                task->workload->text);
     if (task->participation->kind == DPMF_PARTICIPATION_SHUFFLED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "family blt: no closed form for the sensitivity in shuffled epochs; "
-                                                   "cyclic, minsep, full and single are optimized");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family blt: no closed form for the sensitivity in shuffled epochs; "
+                                "cyclic, minsep, full and single are optimized");
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
     return check_within(task);
 }
 
 /* sum_t p_t |B[t,:]|^2 = sum_t w_t^2 (p_t + p_{t+1} + ...). */
 static void suffix_sums(int64_t n, const double *weights, double *out) {
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     for (int64_t t = n - 1; t >= 0; t--) {
-        dpmf_i_running_add(&sum, weights[t]);
-        out[t] = dpmf_i_running_value(&sum);
+        dpmf_i_base_running_add(&sum, weights[t]);
+        out[t] = dpmf_i_base_running_value(&sum);
     }
 }
 
 static dpmf_status set_problem(const dpmf_i_optimize_task *task, double *response, double *emphasis, ladder *l) {
     int64_t n = task->workload->steps;
     l->run = &task->options->run;
-    l->plan = (dpmf_i_blt_problem){.n = n,
-                                   .k = task->participation->count,
-                                   .b = task->participation->separation,
-                                   .max_loss = task->options->loss == DPMF_LOSS_MAX};
+    l->plan = (dpmf_i_optimize_blt_problem){.n = n,
+                                            .k = task->participation->count,
+                                            .b = task->participation->separation,
+                                            .max_loss = task->options->loss == DPMF_LOSS_MAX};
     l->problem = l->plan;
     if (response != NULL) {
         response[0] = 1;
@@ -301,11 +307,12 @@ static dpmf_status set_problem(const dpmf_i_optimize_task *task, double *respons
 }
 
 static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const found *best, dpmf_strategy **out) {
-    dpmf_i_blt c = dpmf_i_blt_at(best->count, best->x);
+    dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(best->count, best->x);
     dpmf_strategy *plain = NULL;
     assert(c.count == best->count);
-    if (task->options->normalize == DPMF_NORMALIZE_NONE) return dpmf_i_blt_create(task->workload->steps, &c, out);
-    TRY(dpmf_i_blt_create(task->workload->steps, &c, &plain));
+    if (task->options->normalize == DPMF_NORMALIZE_NONE)
+        return dpmf_i_strategy_blt_create(task->workload->steps, &c, out);
+    TRY(dpmf_i_strategy_blt_create(task->workload->steps, &c, &plain));
     dpmf_status status = dpmf_strategy_create_normalized(plain, out);
     dpmf_strategy_free(plain);
     return status;
@@ -315,17 +322,17 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
     int64_t n = task->workload->steps;
     double *response = NULL, *emphasis = NULL, wanted = task->options->wanted_ratio;
     void *memory = NULL;
-    dpmf_i_blt_normalized work = {0};
+    dpmf_i_optimize_blt_normalized work = {0};
     int count = 0;
     dpmf_status status = DPMF_OK;
     TRY(check(task));
-    TRY_DONE(dpmf_i_alloc(1, sizeof(ladder), "the search", &memory));
+    TRY_DONE(dpmf_i_base_alloc(1, sizeof(ladder), "the search", &memory));
     ladder *l = memory;
-    if (!dpmf_i_workload_is_prefix(task->workload)) TRY_DONE(dpmf_i_alloc_doubles(n, "the workload", &response));
-    if (task->options->weights != NULL) TRY_DONE(dpmf_i_alloc_doubles(n, "sums of weights", &emphasis));
+    if (!dpmf_i_workload_is_prefix(task->workload)) TRY_DONE(dpmf_i_base_alloc_doubles(n, "the workload", &response));
+    if (task->options->weights != NULL) TRY_DONE(dpmf_i_base_alloc_doubles(n, "sums of weights", &emphasis));
     TRY_DONE(set_problem(task, response, emphasis, l));
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) {
-        TRY_DONE(dpmf_i_blt_normalized_open(n, &work));
+        TRY_DONE(dpmf_i_optimize_blt_normalized_open(n, &work));
         l->problem.normalized = &work;
     }
     TRY_DONE(choose(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
@@ -337,9 +344,9 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
                                   .optimum_upper = INFINITY,
                                   .stationarity = best->end.gradient};
 done:
-    dpmf_i_free(response);
-    dpmf_i_free(emphasis);
-    dpmf_i_free(memory);
-    dpmf_i_blt_normalized_free(&work);
+    dpmf_i_base_free(response);
+    dpmf_i_base_free(emphasis);
+    dpmf_i_base_free(memory);
+    dpmf_i_optimize_blt_normalized_free(&work);
     return status;
 }

@@ -5,51 +5,55 @@
 
 #include "strategy/blt.h"
 
-enum { DPMF_I_BLT_UNKNOWNS = 2 * DPMF_I_BLT_MAX };
+enum { DPMF_I_OPTIMIZE_BLT_UNKNOWNS = 2 * DPMF_I_STRATEGY_BLT_MAX };
 
 /* Memory for the loss with normalized columns (optimize_blt_normalized.c), n numbers each, q and r n x count. */
-typedef struct dpmf_i_blt_normalized {
+typedef struct dpmf_i_optimize_blt_normalized {
     double *memory, *coefficient, *norm, *variance, *by_norm, *q, *r;
-} dpmf_i_blt_normalized;
-DPMF_MUST_CHECK dpmf_status dpmf_i_blt_normalized_open(int64_t n, dpmf_i_blt_normalized *w);
-void dpmf_i_blt_normalized_free(dpmf_i_blt_normalized *w);
+} dpmf_i_optimize_blt_normalized;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt_normalized_open(int64_t n, dpmf_i_optimize_blt_normalized *w);
+void dpmf_i_optimize_blt_normalized_free(dpmf_i_optimize_blt_normalized *w);
 
-typedef struct dpmf_i_blt_problem {
+typedef struct dpmf_i_optimize_blt_problem {
     int count; /* buffers */
     int64_t n, k, b;
     int max_loss;
     const double *response; /* first column of a Toeplitz workload; NULL: prefix sums */
     const double *emphasis; /* of the squares of the first column of B; NULL: n - t, or 1 for the max loss */
-    const dpmf_i_blt_normalized *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
-} dpmf_i_blt_problem;
+    const dpmf_i_optimize_blt_normalized
+        *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
+} dpmf_i_optimize_blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */
-static inline int dpmf_i_blt_is_closed(const dpmf_i_blt_problem *p) {
+static inline int dpmf_i_optimize_blt_is_closed(const dpmf_i_optimize_blt_problem *p) {
     return p->response == NULL && p->emphasis == NULL && p->normalized == NULL;
 }
 
 /* C = BLT(alpha, 1 - g) and C^-1 = BLT(-a, 1 - h), and derivatives of a function of the four as if they were free. */
-typedef struct dpmf_i_blt_pair {
-    double alpha[DPMF_I_BLT_MAX], g[DPMF_I_BLT_MAX], a[DPMF_I_BLT_MAX], h[DPMF_I_BLT_MAX];
-} dpmf_i_blt_pair;
-typedef struct dpmf_i_blt_slopes {
-    double by_log_alpha[DPMF_I_BLT_MAX], by_g[DPMF_I_BLT_MAX], by_log_a[DPMF_I_BLT_MAX], by_h[DPMF_I_BLT_MAX];
-} dpmf_i_blt_slopes;
+typedef struct dpmf_i_optimize_blt_pair {
+    double alpha[DPMF_I_STRATEGY_BLT_MAX], g[DPMF_I_STRATEGY_BLT_MAX], a[DPMF_I_STRATEGY_BLT_MAX],
+        h[DPMF_I_STRATEGY_BLT_MAX];
+} dpmf_i_optimize_blt_pair;
+typedef struct dpmf_i_optimize_blt_slopes {
+    double by_log_alpha[DPMF_I_STRATEGY_BLT_MAX], by_g[DPMF_I_STRATEGY_BLT_MAX], by_log_a[DPMF_I_STRATEGY_BLT_MAX],
+        by_h[DPMF_I_STRATEGY_BLT_MAX];
+} dpmf_i_optimize_blt_slopes;
 
 /* |B|_F^2 with normalized columns, rows weighted as the problem says, and its derivatives. */
-double dpmf_i_blt_normalized_error(const dpmf_i_blt_problem *p, const dpmf_i_blt_pair *c, dpmf_i_blt_slopes *out);
+double dpmf_i_optimize_blt_normalized_error(const dpmf_i_optimize_blt_problem *p, const dpmf_i_optimize_blt_pair *c,
+                                            dpmf_i_optimize_blt_slopes *out);
 
-/* ln(loss) and its gradient at 2 x count unknowns; a dpmf_i_objective (base/minimize.h), never fails. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_blt_loss(void *problem, const double *x, double *f, double *gradient);
+/* ln(loss) and its gradient at 2 x count unknowns; a dpmf_i_base_objective (base/minimize.h), never fails. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt_loss(void *problem, const double *x, double *f, double *gradient);
 
 /* The BLT at x. */
-dpmf_i_blt dpmf_i_blt_at(int count, const double *x);
+dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_at(int count, const double *x);
 
 /*
  * The gaps of C and C^-1 at x, interlaced, g_0 < h_0 < g_1 < ... < h_{count-1}, and back; then all but the last must be
  * below 1 and sum (h - g) at most 1.
  */
-void dpmf_i_blt_gaps(int count, const double *x, double *gaps);
-void dpmf_i_blt_unknowns(int count, const double *gaps, double *x);
+void dpmf_i_optimize_blt_gaps(int count, const double *x, double *gaps);
+void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x);
 
 #endif

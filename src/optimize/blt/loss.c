@@ -28,7 +28,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_BLT_MAX, POINTS = DPMF_I_BLT_UNKNOWNS };
+enum { MAX = DPMF_I_STRATEGY_BLT_MAX, POINTS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
 
 /* The interlaced gaps: even places are those of C, odd places those of C^-1. */
 typedef struct chain {
@@ -195,7 +195,8 @@ static double next_participation(const chain *c, int64_t j, int64_t b, running_s
     return j > 0 ? change : INFINITY;
 }
 
-static void add_block(const chain *c, const running_scales *r, const dpmf_i_slope *inner, double times, part *out) {
+static void add_block(const chain *c, const running_scales *r, const dpmf_i_strategy_slope *inner, double times,
+                      part *out) {
     int d = c->count;
     out->value += times * r->first * r->first;
     for (int i = 0; i < d; i++) {
@@ -213,7 +214,8 @@ static void add_block(const chain *c, const running_scales *r, const dpmf_i_slop
 }
 
 /* Sums for pairs of places first, first + 2, ... of the chain; slopes by the gap 1 - (1-g)(1-h) of both together. */
-static void pair_sums(const chain *c, int first, double n, dpmf_i_slope (*sum)(double, double), dpmf_i_slope *out) {
+static void pair_sums(const chain *c, int first, double n, dpmf_i_strategy_slope (*sum)(double, double),
+                      dpmf_i_strategy_slope *out) {
     int d = c->count;
     for (int i = 0; i < d; i++)
         for (int l = 0; l <= i; l++) {
@@ -225,15 +227,15 @@ static void pair_sums(const chain *c, int first, double n, dpmf_i_slope (*sum)(d
 /* What a participation adds to sums that are at least 1: the rest together is then below rounding. */
 static const double SETTLED = 1e-20;
 
-static void sensitivity(const dpmf_i_blt_problem *p, const chain *c, part *out) {
-    dpmf_i_slope inner[MAX * MAX];
+static void sensitivity(const dpmf_i_optimize_blt_problem *p, const chain *c, part *out) {
+    dpmf_i_strategy_slope inner[MAX * MAX];
     running_scales r;
     start_scales(c, p->b, &r);
     memset(out, 0, sizeof *out);
     for (int64_t j = 0; j < p->k; j++) {
         double times = 1, change = next_participation(c, j, p->b, &r);
         int64_t length = j + 1 < p->k ? p->b : p->n - (p->k - 1) * p->b;
-        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), dpmf_i_geometric, inner);
+        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), dpmf_i_strategy_geometric, inner);
         if (change < SETTLED && j + 1 < p->k) { /* all that follow but the last are like this one */
             times = (double)(p->k - 1 - j);
             j = p->k - 2;
@@ -245,15 +247,16 @@ static void sensitivity(const dpmf_i_blt_problem *p, const chain *c, part *out) 
 
 /* ---- the error ---- */
 
-static void closed_error(const dpmf_i_blt_problem *p, const chain *c, part *out) {
-    dpmf_i_slope (*sum)(double, double) = p->max_loss ? dpmf_i_geometric : dpmf_i_geometric_ramp;
-    dpmf_i_slope inner[MAX * MAX];
+static void closed_error(const dpmf_i_optimize_blt_problem *p, const chain *c, part *out) {
+    dpmf_i_strategy_slope (*sum)(double, double) =
+        p->max_loss ? dpmf_i_strategy_geometric : dpmf_i_strategy_geometric_ramp;
+    dpmf_i_strategy_slope inner[MAX * MAX];
     int d = c->count;
     double n = (double)p->n, constant = c->beta[0] * sum(n, 0).value;
     pair_sums(c, 1, n, sum, inner);
     memset(out, 0, sizeof *out);
     for (int j = 0; j < d; j++) {
-        dpmf_i_slope alone = sum(n, c->p[2 * j + 1]);
+        dpmf_i_strategy_slope alone = sum(n, c->p[2 * j + 1]);
         double beta = c->beta[1 + j], row = c->beta[0] * alone.value, row_slope = c->beta[0] * alone.slope;
         constant += beta * alone.value;
         for (int l = 0; l < d; l++) {
@@ -269,9 +272,9 @@ static void closed_error(const dpmf_i_blt_problem *p, const chain *c, part *out)
 }
 
 /* The error's derivatives with respect to all gaps, in the order of the chain. */
-static double response_error(const dpmf_i_blt_problem *p, const chain *c, double *by_gap) {
+static double response_error(const dpmf_i_optimize_blt_problem *p, const chain *c, double *by_gap) {
     double state[MAX] = {0}, gain[MAX], moved[POINTS] = {0};
-    dpmf_i_running total = {0};
+    dpmf_i_base_running total = {0};
     memset(by_gap, 0, (size_t)c->points * sizeof *by_gap);
     for (int i = 0; i < c->count; i++)
         gain[i] = c->p[2 * i] * expm1(c->spacing[2 * i]);
@@ -284,7 +287,7 @@ static double response_error(const dpmf_i_blt_problem *p, const chain *c, double
             state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
         }
         double weighted = emphasis * w;
-        dpmf_i_running_add(&total, weighted * w);
+        dpmf_i_base_running_add(&total, weighted * w);
         for (int a = 0; a < c->points; a++) {
             by_gap[a] += weighted * moved[a];
             moved[a] = (moved[a] - c->p[a] * moved[a]) + w;
@@ -292,13 +295,13 @@ static double response_error(const dpmf_i_blt_problem *p, const chain *c, double
     }
     for (int a = 0; a < c->points; a++)
         by_gap[a] *= a % 2 == 0 ? 2 : -2;
-    return dpmf_i_running_value(&total);
+    return dpmf_i_base_running_value(&total);
 }
 
 /* Normalized: everything is in the error; a = beta h. */
-static void normalized_error(const dpmf_i_blt_problem *p, const chain *c, part *s, part *e) {
-    dpmf_i_blt_pair pair;
-    dpmf_i_blt_slopes by;
+static void normalized_error(const dpmf_i_optimize_blt_problem *p, const chain *c, part *s, part *e) {
+    dpmf_i_optimize_blt_pair pair;
+    dpmf_i_optimize_blt_slopes by;
     memset(s, 0, sizeof *s);
     memset(e, 0, sizeof *e);
     for (int i = 0; i < c->count; i++) {
@@ -308,7 +311,7 @@ static void normalized_error(const dpmf_i_blt_problem *p, const chain *c, part *
         pair.a[i] = c->beta[1 + i] * pair.h[i];
     }
     s->value = 1;
-    e->value = dpmf_i_blt_normalized_error(p, &pair, &by);
+    e->value = dpmf_i_optimize_blt_normalized_error(p, &pair, &by);
     for (int i = 0; i < c->count; i++) {
         s->by_log[i] = by.by_log_alpha[i] / e->value;
         s->by_gap[i] = by.by_g[i] / e->value;
@@ -319,8 +322,8 @@ static void normalized_error(const dpmf_i_blt_problem *p, const chain *c, part *
 
 /* ---- together ---- */
 
-dpmf_status dpmf_i_blt_loss(void *problem, const double *x, double *f, double *gradient) {
-    const dpmf_i_blt_problem *p = problem;
+dpmf_status dpmf_i_optimize_blt_loss(void *problem, const double *x, double *f, double *gradient) {
+    const dpmf_i_optimize_blt_problem *p = problem;
     chain c;
     part s, e = {0};
     slopes to = {0};
@@ -329,7 +332,7 @@ dpmf_status dpmf_i_blt_loss(void *problem, const double *x, double *f, double *g
     if (p->normalized == NULL) sensitivity(p, &c, &s);
     if (p->normalized != NULL) {
         normalized_error(p, &c, &s, &e);
-    } else if (dpmf_i_blt_is_closed(p)) {
+    } else if (dpmf_i_optimize_blt_is_closed(p)) {
         closed_error(p, &c, &e);
     } else {
         e.value = response_error(p, &c, by_gap);
@@ -349,13 +352,13 @@ dpmf_status dpmf_i_blt_loss(void *problem, const double *x, double *f, double *g
     return DPMF_OK;
 }
 
-dpmf_i_blt dpmf_i_blt_at(int count, const double *x) {
+dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_at(int count, const double *x) {
     chain c;
     double gap[MAX];
     set_chain(count, x, &c);
     for (int i = 0; i < count; i++)
         gap[i] = c.p[2 * i];
-    return dpmf_i_blt_make(count, c.alpha, gap);
+    return dpmf_i_strategy_blt_make(count, c.alpha, gap);
 }
 
 /* The unknown of a spacing; of a share. */
@@ -369,7 +372,7 @@ static double share_unknown(double share) {
     return log(bounded / (1 - bounded));
 }
 
-void dpmf_i_blt_unknowns(int count, const double *gaps, double *x) {
+void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x) {
     int last = 2 * count - 1;
     double room = 1;
     for (int a = 0; a < last; a++)
@@ -379,7 +382,7 @@ void dpmf_i_blt_unknowns(int count, const double *gaps, double *x) {
     x[last] = share_unknown((gaps[last] - gaps[last - 1]) / room);
 }
 
-void dpmf_i_blt_gaps(int count, const double *x, double *gaps) {
+void dpmf_i_optimize_blt_gaps(int count, const double *x, double *gaps) {
     chain c;
     set_chain(count, x, &c);
     memcpy(gaps, c.p, (size_t)c.points * sizeof *gaps);

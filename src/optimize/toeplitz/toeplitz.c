@@ -39,10 +39,10 @@ typedef enum signs { FREE, NON_NEGATIVE, MONOTONE } signs;
 typedef struct problem {
     int64_t bands;
     signs signs;
-    dpmf_i_toeplitz_pattern pattern;
+    dpmf_i_optimize_toeplitz_pattern pattern;
     double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
-    dpmf_i_toeplitz_error error;
-    dpmf_i_toeplitz_columns columns; /* used if its memory is there */
+    dpmf_i_optimize_toeplitz_error error;
+    dpmf_i_optimize_toeplitz_columns columns; /* used if its memory is there */
     double *c, *by_square, *by_error;
 } problem;
 
@@ -66,8 +66,8 @@ static void to_parameters(const problem *p, const double *x, double *gradient) {
 }
 
 static dpmf_status square_of(problem *p, double *value) {
-    if (p->columns_count == 0) return dpmf_i_toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
-    double norm = dpmf_i_norm(p->bands, p->c);
+    if (p->columns_count == 0) return dpmf_i_optimize_toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
+    double norm = dpmf_i_base_norm(p->bands, p->c);
     *value = p->columns_count * norm * norm;
     for (int64_t i = 0; i < p->bands; i++)
         p->by_square[i] = 2 * p->columns_count * p->c[i];
@@ -80,9 +80,9 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     coefficients_of(p, x, p->c);
     TRY(square_of(p, &square));
     if (p->columns.memory != NULL)
-        TRY(dpmf_i_toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
+        TRY(dpmf_i_optimize_toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
     else
-        TRY(dpmf_i_toeplitz_error_value(&p->error, p->c, &error, p->by_error));
+        TRY(dpmf_i_optimize_toeplitz_error_value(&p->error, p->c, &error, p->by_error));
     *f = INFINITY;
     if (!isfinite(error) || !(square > 0) || !(error > 0)) return DPMF_OK;
     *f = 0.5 * (log(square) + log(error));
@@ -95,11 +95,11 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
 /* ---- setting up ---- */
 
 static void close_problem(problem *p) {
-    dpmf_i_toeplitz_error_free(&p->error);
-    dpmf_i_toeplitz_columns_free(&p->columns);
-    dpmf_i_free(p->c);
-    dpmf_i_free(p->by_square);
-    dpmf_i_free(p->by_error);
+    dpmf_i_optimize_toeplitz_error_free(&p->error);
+    dpmf_i_optimize_toeplitz_columns_free(&p->columns);
+    dpmf_i_base_free(p->c);
+    dpmf_i_base_free(p->by_square);
+    dpmf_i_base_free(p->by_error);
 }
 
 static dpmf_status check_workload(const dpmf_i_optimize_task *task) {
@@ -107,17 +107,17 @@ static dpmf_status check_workload(const dpmf_i_optimize_task *task) {
     const int within = task->options->normalize == DPMF_NORMALIZE_WITHIN;
     if (a->toeplitz && !within) return DPMF_OK;
     if (a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "Toeplitz strategies are not optimized for workload %s%s, accepted: prefix, momentum, "
-                           "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
-                           "for this one",
-                           a->text, within ? " with columns normalized within" : "",
-                           within ? "" : ", a Toeplitz matrix");
-    if (a->steps > DPMF_I_TOEPLITZ_COLUMNS_MAX)
-        return dpmf_i_fail(
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "Toeplitz strategies are not optimized for workload %s%s, accepted: prefix, momentum, "
+            "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
+            "for this one",
+            a->text, within ? " with columns normalized within" : "", within ? "" : ", a Toeplitz matrix");
+    if (a->steps > DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX)
+        return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
             within ? "with columns normalized within the optimization" : "of a workload with a learning-rate schedule",
-            DPMF_I_TOEPLITZ_COLUMNS_MAX,
+            DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX,
             within ? "normalize after it" : "optimize for the workload without it (--optimize-workload)");
     return DPMF_OK;
 }
@@ -127,21 +127,22 @@ static dpmf_status open_problem(const dpmf_i_optimize_task *task, int64_t bands,
     const int within = o->normalize == DPMF_NORMALIZE_WITHIN;
     p->bands = bands;
     TRY(check_workload(task));
-    TRY(dpmf_i_toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
+    TRY(dpmf_i_optimize_toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
     if (within && bands > p->pattern.b)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "%lld bands with columns normalized within the optimization: participation %s accepts up to "
-                           "%lld; normalize after it",
-                           (long long)bands, task->participation->text, (long long)p->pattern.b);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "%lld bands with columns normalized within the optimization: participation %s accepts up to "
+            "%lld; normalize after it",
+            (long long)bands, task->participation->text, (long long)p->pattern.b);
     if (within) p->columns_count = (double)p->pattern.k;
     if (bands > p->pattern.b)
         p->signs = task->participation->kind == DPMF_PARTICIPATION_MIN_SEPARATION ? MONOTONE : NON_NEGATIVE;
-    TRY(dpmf_i_alloc_doubles(bands, "the coefficients", &p->c));
-    TRY(dpmf_i_alloc_doubles(bands, "a gradient", &p->by_square));
-    TRY(dpmf_i_alloc_doubles(bands, "a gradient", &p->by_error));
+    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &p->c));
+    TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_square));
+    TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_error));
     if (within || !task->workload->toeplitz)
-        return dpmf_i_toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
-    return dpmf_i_toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
+        return dpmf_i_optimize_toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
+    return dpmf_i_optimize_toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
 }
 
 /* Coefficients as parameters; tails that are zero get a little, since no gradient would lead away from there. */
@@ -155,16 +156,16 @@ static void parameters_of(const problem *p, double *x) {
 
 /* ---- running ---- */
 
-static dpmf_status descend(problem *p, const dpmf_run *run, double *x, dpmf_i_minimum *out) {
-    const dpmf_i_objective objective = {p->bands, p, log_loss};
-    const dpmf_i_minimize_options options = {.gradient = 1e-9,
-                                             .decrease = 1e-13,
-                                             .past = 3,
-                                             .iterations = ITERATIONS,
-                                             .what = "optimizing Toeplitz coefficients",
-                                             .run = run};
+static dpmf_status descend(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
+    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
+    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
+                                                  .decrease = 1e-13,
+                                                  .past = 3,
+                                                  .iterations = ITERATIONS,
+                                                  .what = "optimizing Toeplitz coefficients",
+                                                  .run = run};
     int iterations = out->iterations;
-    TRY(dpmf_i_minimize(&objective, &options, x, out));
+    TRY(dpmf_i_base_minimize(&objective, &options, x, out));
     out->iterations += iterations;
     return DPMF_OK;
 }
@@ -174,8 +175,8 @@ static dpmf_status largest_at(problem *p, const double *x, double *loss) {
     double value = 0, square = 0;
     coefficients_of(p, x, p->c);
     TRY(square_of(p, &square));
-    TRY(dpmf_i_toeplitz_columns_value(&p->columns, p->c, &value, NULL));
-    *loss = square * dpmf_i_toeplitz_columns_sharpen(&p->columns);
+    TRY(dpmf_i_optimize_toeplitz_columns_value(&p->columns, p->c, &value, NULL));
+    *loss = square * dpmf_i_optimize_toeplitz_columns_sharpen(&p->columns);
     return DPMF_OK;
 }
 
@@ -183,13 +184,13 @@ static dpmf_status largest_at(problem *p, const double *x, double *loss) {
  * The max loss where errors need not rise with the steps: rounds of the method of multipliers, each from the one before;
  * the best point of all is kept. A round that gains less than 1e-9 is the last.
  */
-static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf_i_minimum *out) {
+static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
     static const double sharpness[] = {8, 64, 512, 2048};
     const size_t size = (size_t)p->bands * sizeof *x;
     double best = INFINITY, *point = NULL;
-    dpmf_i_minimum found = {0};
+    dpmf_i_base_minimum found = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(p->bands, "the parameters", &point));
+    TRY_DONE(dpmf_i_base_alloc_doubles(p->bands, "the parameters", &point));
     memcpy(point, x, size);
     for (int round = 0; round < ROUNDS; round++) {
         double loss = INFINITY;
@@ -206,11 +207,11 @@ static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf
     }
     out->iterations = found.iterations;
 done:
-    dpmf_i_free(point);
+    dpmf_i_base_free(point);
     return status;
 }
 
-static dpmf_status minimize_all(problem *p, const dpmf_i_optimize_task *task, double *x, dpmf_i_minimum *out) {
+static dpmf_status minimize_all(problem *p, const dpmf_i_optimize_task *task, double *x, dpmf_i_base_minimum *out) {
     if (p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX)
         return minimize_max(p, &task->options->run, x, out);
     return descend(p, &task->options->run, x, out);
@@ -218,7 +219,7 @@ static dpmf_status minimize_all(problem *p, const dpmf_i_optimize_task *task, do
 
 static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {
     const int64_t n = task->workload->steps;
-    const double norm = dpmf_i_norm(p->bands, p->c);
+    const double norm = dpmf_i_base_norm(p->bands, p->c);
     dpmf_strategy *plain = NULL;
     for (int64_t i = 0; i < p->bands; i++)
         p->c[i] /= norm;
@@ -238,7 +239,7 @@ static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const problem
 /* The square root's coefficients, of norm 1. */
 static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, double *c) {
     TRY(dpmf_i_workload_series(workload, 0.5, bands, c));
-    const double norm = dpmf_i_norm(bands, c);
+    const double norm = dpmf_i_base_norm(bands, c);
     for (int64_t i = 0; i < bands; i++)
         c[i] /= norm;
     return DPMF_OK;
@@ -248,7 +249,8 @@ static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, dou
  * Where columns of one unit meet, the best c of b bands is a good start, and for the RMS loss often the answer: zeros
  * follow it.
  */
-static dpmf_status start_point(const dpmf_i_optimize_task *task, const problem *p, double *x, dpmf_i_minimum *found) {
+static dpmf_status start_point(const dpmf_i_optimize_task *task, const problem *p, double *x,
+                               dpmf_i_base_minimum *found) {
     problem few = {0};
     dpmf_status status = DPMF_OK;
     if (p->signs == FREE) return square_root(task->workload, p->bands, x);
@@ -264,11 +266,11 @@ done:
 static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int whole, dpmf_strategy **out,
                             dpmf_optimization *result) {
     problem p = {0};
-    dpmf_i_minimum found = {0};
+    dpmf_i_base_minimum found = {0};
     double *x = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_problem(task, bands, &p));
-    TRY_DONE(dpmf_i_alloc_doubles(bands, "the parameters", &x));
+    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the parameters", &x));
     TRY_DONE(start_point(task, &p, x, &found));
     TRY_DONE(minimize_all(&p, task, x, &found));
     coefficients_of(&p, x, p.c);
@@ -276,10 +278,10 @@ static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
-                                  .stationarity = found.gradient * dpmf_i_norm(bands, x)};
+                                  .stationarity = found.gradient * dpmf_i_base_norm(bands, x)};
 done:
     close_problem(&p);
-    dpmf_i_free(x);
+    dpmf_i_base_free(x);
     return status;
 }
 

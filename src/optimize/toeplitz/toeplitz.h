@@ -16,7 +16,7 @@
 
 /* ---- E for Toeplitz workloads: optimize_toeplitz_error.c ---- */
 
-typedef struct dpmf_i_toeplitz_error {
+typedef struct dpmf_i_optimize_toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
     int64_t n, bands;
     int rms;              /* u_i = (n-i)/n, else 1 */
@@ -28,30 +28,31 @@ typedef struct dpmf_i_toeplitz_error {
     double *forcing, *response, *source, *adjoint;
     double *first_column; /* of A; NULL where it is not needed */
     double *tail;         /* bands numbers */
-    dpmf_i_toeplitz_table table;
+    dpmf_i_kernels_toeplitz_table table;
     int64_t used; /* how many w_i the last value took */
-} dpmf_i_toeplitz_error;
+} dpmf_i_optimize_toeplitz_error;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
-                                                         const double *weights, dpmf_i_toeplitz_error *out);
-void dpmf_i_toeplitz_error_free(dpmf_i_toeplitz_error *e);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_create(const dpmf_workload *workload, int64_t bands,
+                                                                  dpmf_loss loss, const double *weights,
+                                                                  dpmf_i_optimize_toeplitz_error *out);
+void dpmf_i_optimize_toeplitz_error_free(dpmf_i_optimize_toeplitz_error *e);
 
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_error_value(dpmf_i_toeplitz_error *e, const double *c, double *value,
-                                                        double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error *e, const double *c,
+                                                                 double *value, double *gradient);
 
 /* The route of many bands: optimize_toeplitz_transforms.c */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_error_transforms(dpmf_i_toeplitz_error *e, const double *c, double *value,
-                                                             double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_transforms(dpmf_i_optimize_toeplitz_error *e,
+                                                                      const double *c, double *value, double *gradient);
 
-static inline double dpmf_i_toeplitz_weight(const dpmf_i_toeplitz_error *e, int64_t i) {
+static inline double dpmf_i_optimize_toeplitz_weight(const dpmf_i_optimize_toeplitz_error *e, int64_t i) {
     if (e->weights != NULL) return e->weights[i];
     return e->rms ? (double)(e->n - i) / (double)e->n : 1;
 }
 
 /* E from all n steps one after the other, O(n bands) with the fastest kernels: what the shortcuts are measured by. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands, const double *c,
-                                                        dpmf_loss loss, double *value);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands,
+                                                                 const double *c, dpmf_loss loss, double *value);
 
 /* ---- S: optimize_toeplitz_sensitivity.c ---- */
 
@@ -60,20 +61,21 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_direct_loss(const dpmf_workload *wor
  * sensitivity for bands <= b whatever the signs; under cyclic and full participation for c >= 0; under min-separation
  * for c >= 0 that does not rise (Pillutla et al. 2025, Eq. 3.25).
  */
-typedef struct dpmf_i_toeplitz_pattern {
+typedef struct dpmf_i_optimize_toeplitz_pattern {
     int64_t n, k, b;
-} dpmf_i_toeplitz_pattern;
+} dpmf_i_optimize_toeplitz_pattern;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
-                                                       dpmf_i_toeplitz_pattern *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_square(const dpmf_i_toeplitz_pattern *pattern, int64_t bands,
-                                                   const double *c, double *value, double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
+                                                                dpmf_i_optimize_toeplitz_pattern *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimize_toeplitz_pattern *pattern,
+                                                            int64_t bands, const double *c, double *value,
+                                                            double *gradient);
 
 /* ---- E for schedules and normalized columns: optimize_toeplitz_columns.c ---- */
 
-enum { DPMF_I_TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
+enum { DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
-typedef struct dpmf_i_toeplitz_columns {
+typedef struct dpmf_i_optimize_toeplitz_columns {
     const dpmf_workload *workload; /* borrowed; a named one */
     int64_t n, bands;
     int normalized;                     /* columns of C divided by their norms, times |c| */
@@ -88,28 +90,29 @@ typedef struct dpmf_i_toeplitz_columns {
     double *multipliers;                                                 /* max loss: of the rows, ones at first */
     double *outputs; /* rows first..n-1 of a block of columns of B */
     double *scratch;
-    dpmf_i_toeplitz_table table;
-} dpmf_i_toeplitz_columns;
+    dpmf_i_kernels_toeplitz_table table;
+} dpmf_i_optimize_toeplitz_columns;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_columns_create(const dpmf_workload *workload, int64_t bands, int normalized,
-                                                           const double *weights, dpmf_i_toeplitz_columns *out);
-void dpmf_i_toeplitz_columns_free(dpmf_i_toeplitz_columns *e);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_columns_create(const dpmf_workload *workload, int64_t bands,
+                                                                    int normalized, const double *weights,
+                                                                    dpmf_i_optimize_toeplitz_columns *out);
+void dpmf_i_optimize_toeplitz_columns_free(dpmf_i_optimize_toeplitz_columns *e);
 
 /*
  * E with |c|^2 (or S) left outside: sum of row weights times row squares of B, B = A D C^-1, D the column norms over
  * |c| or I. Its gradient unless NULL. INFINITY where it diverges.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_columns_value(dpmf_i_toeplitz_columns *e, const double *c, double *value,
-                                                          double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_columns_value(dpmf_i_optimize_toeplitz_columns *e, const double *c,
+                                                                   double *value, double *gradient);
 
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
-double dpmf_i_toeplitz_columns_sharpen(dpmf_i_toeplitz_columns *e);
+double dpmf_i_optimize_toeplitz_columns_sharpen(dpmf_i_optimize_toeplitz_columns *e);
 
 /* ---- C^-1 of few bands: optimize_toeplitz_inverse.c ---- */
 
 /* ln loss and its gradient by h, task->options->bands numbers; INFINITY where it is no use. For the tests. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_inverse_value(const dpmf_i_optimize_task *task, double barrier,
-                                                          const double *h, double *f, double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_inverse_value(const dpmf_i_optimize_task *task, double barrier,
+                                                                   const double *h, double *f, double *gradient);
 
 /* ---- families without gradients: optimize_toeplitz_sweep.c ---- */
 
@@ -117,17 +120,18 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_inverse_value(const dpmf_i_optimize_
  * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`
  * is NULL or gets them.
  */
-typedef struct dpmf_i_toeplitz_sweep_result {
+typedef struct dpmf_i_optimize_toeplitz_sweep_result {
     double shift, loss;
     int evaluations;
-} dpmf_i_toeplitz_sweep_result;
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
-                                                  double *coefficients, dpmf_i_toeplitz_sweep_result *out);
+} dpmf_i_optimize_toeplitz_sweep_result;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
+                                                           double *coefficients,
+                                                           dpmf_i_optimize_toeplitz_sweep_result *out);
 
 /*
  * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
  * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_toeplitz_taper(int64_t bands, int64_t least, double *c);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_taper(int64_t bands, int64_t least, double *c);
 
 #endif

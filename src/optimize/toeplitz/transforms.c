@@ -25,10 +25,10 @@ static int all_finite(int64_t n, const double *x) {
 }
 
 /* h = 1/c; *stable = 0 if it passes the range of a double. */
-static dpmf_status invert(const dpmf_i_toeplitz_error *e, const double *c, double *h, int *stable) {
+static dpmf_status invert(const dpmf_i_optimize_toeplitz_error *e, const double *c, double *h, int *stable) {
     *stable = all_finite(e->bands, c);
     if (!*stable) return DPMF_OK;
-    dpmf_status status = dpmf_i_series_inverse(e->bands, c, e->n, h);
+    dpmf_status status = dpmf_i_base_series_inverse(e->bands, c, e->n, h);
     if (status == DPMF_ERROR_NUMERICAL) {
         *stable = 0;
         return DPMF_OK;
@@ -36,35 +36,38 @@ static dpmf_status invert(const dpmf_i_toeplitz_error *e, const double *c, doubl
     return status;
 }
 
-dpmf_status dpmf_i_toeplitz_error_transforms(dpmf_i_toeplitz_error *e, const double *c, double *value,
-                                             double *gradient) {
+dpmf_status dpmf_i_optimize_toeplitz_error_transforms(dpmf_i_optimize_toeplitz_error *e, const double *c, double *value,
+                                                      double *gradient) {
     const int64_t n = e->n;
     double *h = e->forcing, *w = e->response, *source = e->source, *v = e->adjoint;
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     int stable = 0;
     *value = INFINITY;
     TRY(invert(e, c, h, &stable));
     if (!stable) return DPMF_OK;
     TRY(dpmf_workload_apply(e->workload, h, w));
     for (int64_t i = 0; i < n; i++) {
-        double u = dpmf_i_toeplitz_weight(e, i);
-        dpmf_i_running_add(&sum, u * w[i] * w[i]);
+        double u = dpmf_i_optimize_toeplitz_weight(e, i);
+        dpmf_i_base_running_add(&sum, u * w[i] * w[i]);
         source[n - 1 - i] = 2 * u * w[i];
     }
     e->used = n;
-    if (!isfinite(dpmf_i_running_value(&sum))) return DPMF_OK;
+    if (!isfinite(dpmf_i_base_running_value(&sum))) return DPMF_OK;
     if (gradient != NULL) {
-        TRY(dpmf_i_convolve(n, h, n, source, n, v)); /* reversed */
+        TRY(dpmf_i_base_convolve(n, h, n, source, n, v)); /* reversed */
         if (!all_finite(n, v)) return DPMF_OK;
-        TRY(dpmf_i_convolve(n, v, n, w, n, source));
+        TRY(dpmf_i_base_convolve(n, v, n, w, n, source));
         for (int64_t j = 0; j < e->bands; j++)
             gradient[j] = -source[n - 1 - j];
     }
-    *value = dpmf_i_running_value(&sum);
+    *value = dpmf_i_base_running_value(&sum);
     return DPMF_OK;
 }
 
-enum { WINDOW = 1024, LANES = DPMF_I_TOEPLITZ_LANES }; /* steps at a time: with the bands before, in a level-1 cache */
+enum {
+    WINDOW = 1024,
+    LANES = DPMF_I_KERNELS_TOEPLITZ_LANES
+}; /* steps at a time: with the bands before, in a level-1 cache */
 
 /* The first column of A, piece by piece. */
 typedef struct column {
@@ -78,7 +81,7 @@ static void next_piece(column *a, int64_t first, int64_t count, double *y) {
             y[i] = a->workload->matrix[(first + i) * a->workload->steps];
         return;
     }
-    const dpmf_i_recursion r = dpmf_i_workload_recursion(a->workload, 0);
+    const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a->workload, 0);
     for (int64_t i = 0; i < count; i++) {
         double input = first + i == 0;
         a->m = r.momentum * a->m + input;
@@ -88,31 +91,31 @@ static void next_piece(column *a, int64_t first, int64_t count, double *y) {
 }
 
 /* w is kept for the last `bands` steps only: memory traffic would cost as much as the arithmetic. */
-dpmf_status dpmf_i_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands, const double *c, dpmf_loss loss,
-                                        double *value) {
-    const dpmf_i_toeplitz_kernels *kernels = dpmf_i_toeplitz_kernels_get();
+dpmf_status dpmf_i_optimize_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands, const double *c,
+                                                 dpmf_loss loss, double *value) {
+    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
     const int64_t n = workload->steps, kept = (bands + LANES - 1) / LANES * LANES;
     const double less = loss == DPMF_LOSS_MAX ? 0 : 1 / (double)n;
-    dpmf_i_toeplitz_table table = {.bands = bands};
+    dpmf_i_kernels_toeplitz_table table = {.bands = bands};
     column a = {.workload = workload};
     double *window = NULL;
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     dpmf_status status = DPMF_OK;
     assert(workload->toeplitz && bands >= 1 && bands <= n);
-    TRY_DONE(dpmf_i_alloc_doubles(dpmf_i_toeplitz_table_size(bands), "a table", &table.rows));
-    TRY_DONE(dpmf_i_alloc_doubles(2 * (kept + WINDOW), "a window", &window));
+    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(bands), "a table", &table.rows));
+    TRY_DONE(dpmf_i_base_alloc_doubles(2 * (kept + WINDOW), "a window", &window));
     double *y = window + kept + WINDOW;
     kernels->fill(c, &table);
     for (int64_t first = 0; first < n; first += WINDOW) { /* window[kept + i] = w_{first+i} */
         const int64_t count = n - first < WINDOW ? n - first : WINDOW;
         if (first == 0 || !dpmf_i_workload_is_prefix(workload)) next_piece(&a, first, count, y + kept);
         kernels->solve(&table, kept, kept + count, kept + count, y, window);
-        dpmf_i_running_add(&sum, kernels->squares(count, window + kept, 1 - less * (double)first, less));
+        dpmf_i_base_running_add(&sum, kernels->squares(count, window + kept, 1 - less * (double)first, less));
         memmove(window, window + WINDOW, (size_t)kept * sizeof *window);
     }
-    *value = dpmf_i_running_value(&sum);
+    *value = dpmf_i_base_running_value(&sum);
 done:
-    dpmf_i_free(table.rows);
-    dpmf_i_free(window);
+    dpmf_i_base_free(table.rows);
+    dpmf_i_base_free(window);
     return status;
 }

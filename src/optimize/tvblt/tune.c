@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX, INTERVAL_UNKNOWNS = 4 };
+enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX, INTERVAL_UNKNOWNS = 4 };
 
 /*
  * An excess below this is not worth an evaluation: the optimum itself is usually known to no more. For max loss, whose
@@ -38,25 +38,25 @@ static const double WORK_MAX = 1.5e10;
 /* Differences in log shifts and weights: an excess of 1e-6 and more bends over 1e-3 and more; rounding is 1e-15. */
 static const double DIFFERENCE = 1e-3;
 
-typedef dpmf_i_tvblt_tuner tuner;
+typedef dpmf_i_optimize_tvblt_tuner tuner;
 
 /* ---- the loss of a filter ---- */
 
-double dpmf_i_tvblt_mean_loss(const tuner *u) {
+double dpmf_i_optimize_tvblt_mean_loss(const tuner *u) {
     const double *p = u->problem.p;
-    dpmf_i_running sum = {0};
+    dpmf_i_base_running sum = {0};
     for (int64_t t = 0; t < u->problem.steps; t++)
-        dpmf_i_running_add(&sum, (p == NULL ? 1 : p[t]) * u->work.squares[t]);
-    return sqrt(dpmf_i_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
+        dpmf_i_base_running_add(&sum, (p == NULL ? 1 : p[t]) * u->work.squares[t]);
+    return sqrt(dpmf_i_base_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
 }
 
 /* A filter that breaks down is a bad one, not an error. */
-static dpmf_status evaluate(tuner *u, const dpmf_i_tvblt_filter *f, double *excess) {
-    TRY(dpmf_i_progress(u->run, "tvblt", -1));
+static dpmf_status evaluate(tuner *u, const dpmf_i_optimize_tvblt_filter *f, double *excess) {
+    TRY(dpmf_i_base_progress(u->run, "tvblt", -1));
     u->evaluations++;
-    dpmf_status status = dpmf_i_tvblt_build(&u->problem, f, &u->work);
+    dpmf_status status = dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
     if (status != DPMF_OK && status != DPMF_ERROR_NUMERICAL) return status;
-    *excess = status == DPMF_OK ? dpmf_i_tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
+    *excess = status == DPMF_OK ? dpmf_i_optimize_tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
     if (!isfinite(*excess)) *excess = INFINITY;
     return DPMF_OK;
 }
@@ -65,10 +65,10 @@ static dpmf_status evaluate(tuner *u, const dpmf_i_tvblt_filter *f, double *exce
  * From unknowns to a filter. Interval (4 unknowns): ln f1, ln f2, ln of the factors on shift and weight of the first
  * node. Free (2r - 1): ln s_j, then ln(w_j/w_0) for j > 0; the scale of the weights does not matter.
  */
-static void filter_from_interval(const tuner *u, const double *x, dpmf_i_tvblt_filter *f) {
-    dpmf_i_quadrature q;
+static void filter_from_interval(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
+    dpmf_i_base_quadrature q;
     double low = u->problem.low * exp(x[0]), high = u->problem.high * exp(x[1]);
-    dpmf_i_quadrature_fill(low, fmax(low, high), u->nodes, &q);
+    dpmf_i_base_quadrature_fill(low, fmax(low, high), u->nodes, &q);
     f->nodes = u->nodes;
     memcpy(f->shift, q.shift, (size_t)u->nodes * sizeof *q.shift);
     memcpy(f->weight, q.weight, (size_t)u->nodes * sizeof *q.weight);
@@ -76,7 +76,7 @@ static void filter_from_interval(const tuner *u, const double *x, dpmf_i_tvblt_f
     f->weight[0] *= exp(x[3]);
 }
 
-static void filter_from_free(const tuner *u, const double *x, dpmf_i_tvblt_filter *f) {
+static void filter_from_free(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
     f->nodes = u->nodes;
     for (int j = 0; j < u->nodes; j++) {
         f->shift[j] = exp(x[j]);
@@ -84,10 +84,10 @@ static void filter_from_free(const tuner *u, const double *x, dpmf_i_tvblt_filte
     }
 }
 
-typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_tvblt_filter *f);
+typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f);
 
 static dpmf_status value(tuner *u, mapping map, const double *x, double *excess) {
-    dpmf_i_tvblt_filter f;
+    dpmf_i_optimize_tvblt_filter f;
     map(u, x, &f);
     return evaluate(u, &f, excess);
 }
@@ -247,7 +247,7 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, x, excess);
 }
 
-dpmf_status dpmf_i_tvblt_tune(tuner *u, int thorough, dpmf_i_tvblt_filter *f, double *excess) {
+dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess) {
     double x[UNKNOWNS_MAX], states = u->nodes * u->problem.order;
     u->evaluations = 0;
     u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));

@@ -18,18 +18,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_TVBLT_NODES_MAX };
+enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX };
 enum { ROUNDS = 25 }; /* they lower the excess of the worst step 7 to 50 times (n = 256 to 16384, 3 to 8 nodes) */
 
-typedef dpmf_i_tvblt_tuner tuner;
+typedef dpmf_i_optimize_tvblt_tuner tuner;
 
 /* ---- the problem ---- */
 
-static void problem_free(dpmf_i_tvblt_problem *p) {
-    dpmf_i_free(p->q);
-    dpmf_i_free(p->v);
-    dpmf_i_free(p->p);
-    *p = (dpmf_i_tvblt_problem){0};
+static void problem_free(dpmf_i_optimize_tvblt_problem *p) {
+    dpmf_i_base_free(p->q);
+    dpmf_i_base_free(p->v);
+    dpmf_i_base_free(p->p);
+    *p = (dpmf_i_optimize_tvblt_problem){0};
 }
 
 /*
@@ -40,40 +40,40 @@ static void problem_free(dpmf_i_tvblt_problem *p) {
 static const double WEIGHT_FLOOR = 1e-2;
 
 static void take(int64_t n, int max_loss, const double *from, double *to) {
-    double floor_ = max_loss ? WEIGHT_FLOOR * dpmf_i_sum(n, from) / (double)n : 0;
+    double floor_ = max_loss ? WEIGHT_FLOOR * dpmf_i_base_sum(n, from) / (double)n : 0;
     for (int64_t t = 0; t < n; t++)
         to[t] = fmax(from[t], floor_);
 }
 
-static void take_weights(const dpmf_i_optimum *optimum, int max_loss, dpmf_i_tvblt_problem *p) {
+static void take_weights(const dpmf_i_optimum *optimum, int max_loss, dpmf_i_optimize_tvblt_problem *p) {
     take(p->steps, max_loss, optimum->v, p->v);
     if (p->p != NULL) take(p->steps, max_loss, optimum->p, p->p);
 }
 
 static dpmf_status problem_create(const dpmf_workload *a, int max_loss, const dpmf_i_optimum *optimum,
-                                  dpmf_i_tvblt_problem *out) {
-    dpmf_i_tvblt_problem p = {.workload = a, .steps = a->steps};
+                                  dpmf_i_optimize_tvblt_problem *out) {
+    dpmf_i_optimize_tvblt_problem p = {.workload = a, .steps = a->steps};
     int r_bands = 0;
     double r[2] = {1, 0};
     dpmf_status status = DPMF_OK;
     dpmf_workload_inverse_bands(a, &p.order, &r_bands);
-    TRY_DONE(dpmf_i_alloc_doubles(3 * p.steps, "the bands of the workload's inverse", &p.q));
-    TRY_DONE(dpmf_i_alloc_doubles(p.steps, "the weights of the columns", &p.v));
-    if (optimum->p != NULL) TRY_DONE(dpmf_i_alloc_doubles(p.steps, "the weights of the steps", &p.p));
+    TRY_DONE(dpmf_i_base_alloc_doubles(3 * p.steps, "the bands of the workload's inverse", &p.q));
+    TRY_DONE(dpmf_i_base_alloc_doubles(p.steps, "the weights of the columns", &p.v));
+    if (optimum->p != NULL) TRY_DONE(dpmf_i_base_alloc_doubles(p.steps, "the weights of the steps", &p.p));
     for (int64_t t = 0; t < p.steps; t++)
         TRY_DONE(dpmf_workload_inverse_row(a, t, p.q + 3 * t, r)); /* R is the same in every row but the first */
     p.r0 = r[0];
     p.r1 = r[1];
     take_weights(optimum, max_loss, &p);
     *out = p;
-    p = (dpmf_i_tvblt_problem){0};
+    p = (dpmf_i_optimize_tvblt_problem){0};
 done:
     problem_free(&p);
     return status;
 }
 
 /* x <- A^-T x = R^-T Q' x. */
-static void transposed_solve(const dpmf_i_tvblt_problem *p, double *x) {
+static void transposed_solve(const dpmf_i_optimize_tvblt_problem *p, double *x) {
     int64_t n = p->steps;
     for (int64_t t = 0; t < n; t++) {
         double one = t + 1 < n ? p->q[3 * (t + 1) + 1] * x[t + 1] : 0;
@@ -85,7 +85,7 @@ static void transposed_solve(const dpmf_i_tvblt_problem *p, double *x) {
 }
 
 /* x <- V^-1 K x, or its inverse A'P A V x; gives the largest |x| before x is scaled to 1. */
-static dpmf_status spectrum_step(const dpmf_i_tvblt_problem *p, int inverse, double *x, double *growth) {
+static dpmf_status spectrum_step(const dpmf_i_optimize_tvblt_problem *p, int inverse, double *x, double *growth) {
     int64_t n = p->steps;
     double largest = 0;
     if (!inverse) transposed_solve(p, x);
@@ -107,11 +107,11 @@ static dpmf_status spectrum_step(const dpmf_i_tvblt_problem *p, int inverse, dou
 }
 
 /* The ends of the spectrum of M by the power method. The ends of the interval are tuned anyway: two digits will do. */
-static dpmf_status find_spectrum(dpmf_i_tvblt_problem *p) {
+static dpmf_status find_spectrum(dpmf_i_optimize_tvblt_problem *p) {
     enum { POWER_STEPS = 30 };
     double *x = NULL, growth = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(p->steps, "an eigenvector", &x));
+    TRY(dpmf_i_base_alloc_doubles(p->steps, "an eigenvector", &x));
     for (int inverse = 0; inverse <= 1; inverse++) {
         for (int64_t t = 0; t < p->steps; t++)
             x[t] = inverse || t % 2 == 0 ? 1 : -1; /* A >= 0; K alternates */
@@ -120,11 +120,11 @@ static dpmf_status find_spectrum(dpmf_i_tvblt_problem *p) {
         *(inverse ? &p->low : &p->high) = inverse ? 1 / growth : growth;
     }
     if (!(p->low > 0 && isfinite(p->low) && p->high > 0 && isfinite(p->high)))
-        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "tvblt: the spectrum of the problem, %g to %g, is out of range",
-                             p->low, p->high);
+        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "tvblt: the spectrum of the problem, %g to %g, is out of range",
+                                  p->low, p->high);
     p->high = fmax(p->high, p->low);
 done:
-    dpmf_i_free(x);
+    dpmf_i_base_free(x);
     return status;
 }
 
@@ -146,18 +146,18 @@ static void rescale(int64_t n, const double *by, double *x) { /* x_t <- x_t by_t
 }
 
 /* The rounds for max loss; leaves the weights of the best. */
-static dpmf_status equalize(tuner *u, const dpmf_i_tvblt_filter *f) {
-    dpmf_i_tvblt_problem *p = &u->problem;
+static dpmf_status equalize(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
+    dpmf_i_optimize_tvblt_problem *p = &u->problem;
     int64_t n = p->steps;
     double *best = NULL, best_loss = INFINITY;
     size_t bytes = (size_t)n * sizeof *best;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_alloc_doubles(2 * n, "the best weights", &best));
+    TRY(dpmf_i_base_alloc_doubles(2 * n, "the best weights", &best));
     for (int k = 0; k < ROUNDS; k++) {
-        TRY_DONE(dpmf_i_progress(u->run, "tvblt", (double)k / ROUNDS));
+        TRY_DONE(dpmf_i_base_progress(u->run, "tvblt", (double)k / ROUNDS));
         if (k == 0)
-            TRY_DONE(dpmf_i_tvblt_build(p, f, &u->work));
-        else if (dpmf_i_tvblt_build(p, f, &u->work) != DPMF_OK)
+            TRY_DONE(dpmf_i_optimize_tvblt_build(p, f, &u->work));
+        else if (dpmf_i_optimize_tvblt_build(p, f, &u->work) != DPMF_OK)
             break; /* weights too far apart: the rounds before stand */
         if (largest_loss(u) < best_loss) {
             best_loss = largest_loss(u);
@@ -172,21 +172,21 @@ static dpmf_status equalize(tuner *u, const dpmf_i_tvblt_filter *f) {
     memcpy(p->v, best, bytes);
     memcpy(p->p, best + n, bytes);
 done:
-    dpmf_i_free(best);
+    dpmf_i_base_free(best);
     return status;
 }
 
 /* The mechanism with u->nodes nodes in u->work, not normalized, and its loss. */
 static dpmf_status attempt(tuner *u, int thorough, double *loss) {
-    dpmf_i_tvblt_filter f;
+    dpmf_i_optimize_tvblt_filter f;
     double excess = 0;
-    dpmf_i_tvblt_work_free(&u->work);
-    TRY(dpmf_i_tvblt_work_alloc(&u->problem, u->nodes, &u->work));
+    dpmf_i_optimize_tvblt_work_free(&u->work);
+    TRY(dpmf_i_optimize_tvblt_work_alloc(&u->problem, u->nodes, &u->work));
     take_weights(u->optimum, u->max_loss, &u->problem);
-    TRY(dpmf_i_tvblt_tune(u, thorough, &f, &excess));
+    TRY(dpmf_i_optimize_tvblt_tune(u, thorough, &f, &excess));
     if (u->max_loss) TRY(equalize(u, &f));
-    TRY(dpmf_i_tvblt_build(&u->problem, &f, &u->work));
-    *loss = u->max_loss ? largest_loss(u) : dpmf_i_tvblt_mean_loss(u);
+    TRY(dpmf_i_optimize_tvblt_build(&u->problem, &f, &u->work));
+    *loss = u->max_loss ? largest_loss(u) : dpmf_i_optimize_tvblt_mean_loss(u);
     return DPMF_OK;
 }
 
@@ -208,9 +208,10 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
         TRY(attempt(u, 1, loss));
         return *loss <= wanted
                    ? DPMF_OK
-                   : dpmf_i_fail(DPMF_ERROR_NUMERICAL,
-                                 "tvblt: %d nodes reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
-                                 NODES_MAX, *loss, wanted);
+                   : dpmf_i_base_fail(
+                         DPMF_ERROR_NUMERICAL,
+                         "tvblt: %d nodes reach a loss of %.10g, the wanted ratio needs %.10g: ask for more", NODES_MAX,
+                         *loss, wanted);
     }
     for (int thorough = 0; thorough <= 1; thorough++)
         for (; enough > 1; enough--) {
@@ -227,38 +228,40 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
 static dpmf_status check_weights(int64_t n, const double *x, const char *what) {
     for (int64_t t = 0; t < n; t++)
         if (!(x[t] > 0 && isfinite(x[t])))
-            return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's %s %lld is %g, accepted: positive and finite",
-                               what, (long long)t, x[t]);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                    "tvblt: the optimum's %s %lld is %g, accepted: positive and finite", what,
+                                    (long long)t, x[t]);
     return DPMF_OK;
 }
 
 static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, double wanted_ratio,
                               const dpmf_i_optimum *optimum) {
     if (nodes < 0 || nodes > NODES_MAX)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tvblt: %d nodes, accepted 1 to %d", nodes, NODES_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt: %d nodes, accepted 1 to %d", nodes, NODES_MAX);
     if (nodes == 0 && !(wanted_ratio > 1 && isfinite(wanted_ratio)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "tvblt: 0 nodes (as many as needed) with a wanted ratio of %g, accepted: above 1",
-                           wanted_ratio);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "tvblt: 0 nodes (as many as needed) with a wanted ratio of %g, accepted: above 1",
+                                wanted_ratio);
     if (a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "tvblt: workload %s, accepted: named workloads (their inverse has few "
-                           "bands)",
-                           a->text);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "tvblt: workload %s, accepted: named workloads (their inverse has few "
+                                "bands)",
+                                a->text);
     if (optimum->steps != a->steps)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
-                           (long long)optimum->steps, (long long)a->steps);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
+                                (long long)optimum->steps, (long long)a->steps);
     if (!(optimum->lower > 0 && isfinite(optimum->lower)))
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's lower bound is %g, accepted: positive",
-                           optimum->lower);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's lower bound is %g, accepted: positive",
+                                optimum->lower);
     if (max_loss && optimum->p == NULL)
-        return dpmf_i_fail(DPMF_ERROR_ARGUMENT,
-                           "tvblt: max loss needs an optimum for max loss, with weights of the steps");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "tvblt: max loss needs an optimum for max loss, with weights of the steps");
     TRY(check_weights(a->steps, optimum->v, "column weight"));
     return optimum->p == NULL ? DPMF_OK : check_weights(a->steps, optimum->p, "step weight");
 }
 
-dpmf_status dpmf_i_tvblt_optimize(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
                                   const dpmf_i_optimum *optimum, const dpmf_run *run, dpmf_strategy **out,
                                   double *loss) {
     tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss, .nodes = nodes};
@@ -272,11 +275,11 @@ dpmf_status dpmf_i_tvblt_optimize(const dpmf_workload *workload, int max_loss, i
     else
         TRY_DONE(fewest_nodes(&u, wanted_ratio * optimum->lower, &found));
     assert(u.work.c.nodes == u.work.nodes_room);
-    dpmf_i_tvblt_normalize(&u.work.c, u.work.norms);
-    TRY_DONE(dpmf_i_tvblt_create(&u.work.c, out));
+    dpmf_i_optimize_tvblt_normalize(&u.work.c, u.work.norms);
+    TRY_DONE(dpmf_i_strategy_tvblt_create(&u.work.c, out));
     if (loss != NULL) *loss = found;
 done:
     problem_free(&u.problem);
-    dpmf_i_tvblt_work_free(&u.work);
+    dpmf_i_optimize_tvblt_work_free(&u.work);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "workload/workload.h"
 
 /* The problem: A^-1 = R^-1 Q, R = r0 I + r1 N, and the weights of the optimum, which tuning for max loss changes. */
-typedef struct dpmf_i_tvblt_problem {
+typedef struct dpmf_i_optimize_tvblt_problem {
     const dpmf_workload *workload;
     int64_t steps;
     int order; /* sub-diagonals of Q, 1 or 2 */
@@ -17,51 +17,52 @@ typedef struct dpmf_i_tvblt_problem {
     double *v;        /* steps, > 0 */
     double *p;        /* steps, > 0, or NULL: all 1 */
     double low, high; /* the spectrum of M = V^-1/2 K V^-1/2, K = A^-1 P^-1 A^-T */
-} dpmf_i_tvblt_problem;
+} dpmf_i_optimize_tvblt_problem;
 
 /* X^-1 = V^1/2 f(M) V^1/2, f(x) = sum_j w_j x / (x + s_j). */
-typedef struct dpmf_i_tvblt_filter {
+typedef struct dpmf_i_optimize_tvblt_filter {
     int nodes;
-    double shift[DPMF_I_TVBLT_NODES_MAX], weight[DPMF_I_TVBLT_NODES_MAX];
-} dpmf_i_tvblt_filter;
+    double shift[DPMF_I_STRATEGY_TVBLT_NODES_MAX], weight[DPMF_I_STRATEGY_TVBLT_NODES_MAX];
+} dpmf_i_optimize_tvblt_filter;
 
 /* Where it is built; room for `nodes_room` nodes. */
-typedef struct dpmf_i_tvblt_work {
+typedef struct dpmf_i_optimize_tvblt_work {
     int nodes_room;
-    dpmf_i_tvblt c;   /* before and after normalization */
-    double *cross;    /* steps x R: Cov(x_{t+1}, y_t) */
-    double *variance; /* steps: Var y_t */
-    double *norms;    /* steps: the column norms d_t of C before normalization */
-    double *squares;  /* steps: squared errors of the normalized mechanism */
-} dpmf_i_tvblt_work;
+    dpmf_i_strategy_tvblt_parameters c; /* before and after normalization */
+    double *cross;                      /* steps x R: Cov(x_{t+1}, y_t) */
+    double *variance;                   /* steps: Var y_t */
+    double *norms;                      /* steps: the column norms d_t of C before normalization */
+    double *squares;                    /* steps: squared errors of the normalized mechanism */
+} dpmf_i_optimize_tvblt_work;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_tvblt_work_alloc(const dpmf_i_tvblt_problem *problem, int nodes,
-                                                    dpmf_i_tvblt_work *out);
-void dpmf_i_tvblt_work_free(dpmf_i_tvblt_work *work);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_work_alloc(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
+                                                             dpmf_i_optimize_tvblt_work *out);
+void dpmf_i_optimize_tvblt_work_free(dpmf_i_optimize_tvblt_work *work);
 
 /* Coefficients, norms and squares; not yet normalized. DPMF_ERROR_NUMERICAL names the step where it breaks down. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_tvblt_build(const dpmf_i_tvblt_problem *problem, const dpmf_i_tvblt_filter *filter,
-                                               dpmf_i_tvblt_work *work);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tvblt_problem *problem,
+                                                        const dpmf_i_optimize_tvblt_filter *filter,
+                                                        dpmf_i_optimize_tvblt_work *work);
 
 /* optimize_tvblt_tune.c: the search for a filter. */
 struct dpmf_i_optimum;
-typedef struct dpmf_i_tvblt_tuner {
-    dpmf_i_tvblt_problem problem;
-    dpmf_i_tvblt_work work;
+typedef struct dpmf_i_optimize_tvblt_tuner {
+    dpmf_i_optimize_tvblt_problem problem;
+    dpmf_i_optimize_tvblt_work work;
     const struct dpmf_i_optimum *optimum;
     const dpmf_run *run;
     int max_loss, nodes;
     int64_t evaluations, evaluations_max;
-} dpmf_i_tvblt_tuner;
+} dpmf_i_optimize_tvblt_tuner;
 
 /* The RMS loss (max_loss: the weighted one) of what was built last. */
-double dpmf_i_tvblt_mean_loss(const dpmf_i_tvblt_tuner *u);
+double dpmf_i_optimize_tvblt_mean_loss(const dpmf_i_optimize_tvblt_tuner *u);
 
 /* A good filter of u->nodes nodes and its excess, mean loss / lower bound - 1; a coarse one unless `thorough`. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_tvblt_tune(dpmf_i_tvblt_tuner *u, int thorough, dpmf_i_tvblt_filter *filter,
-                                              double *excess);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_tune(dpmf_i_optimize_tvblt_tuner *u, int thorough,
+                                                       dpmf_i_optimize_tvblt_filter *filter, double *excess);
 
 /* Multiplies the noise of step t by d_t, so that columns of C have norm 1. */
-void dpmf_i_tvblt_normalize(dpmf_i_tvblt *c, const double *d);
+void dpmf_i_optimize_tvblt_normalize(dpmf_i_strategy_tvblt_parameters *c, const double *d);
 
 #endif

@@ -31,15 +31,15 @@
 
 /* ---- making ---- */
 
-void dpmf_i_epochs_climb_free(dpmf_i_epochs_climb *c) {
-    dpmf_i_free(c->y);
-    dpmf_i_free(c->best);
-    dpmf_i_free(c->point.lower);
-    dpmf_i_free(c->point.p);
-    dpmf_i_free(c->point.blocks);
-    dpmf_i_free(c->point.added);
-    dpmf_i_free(c->point.rows);
-    *c = (dpmf_i_epochs_climb){0};
+void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
+    dpmf_i_base_free(c->y);
+    dpmf_i_base_free(c->best);
+    dpmf_i_base_free(c->point.lower);
+    dpmf_i_base_free(c->point.p);
+    dpmf_i_base_free(c->point.blocks);
+    dpmf_i_base_free(c->point.added);
+    dpmf_i_base_free(c->point.rows);
+    *c = (dpmf_i_optimum_epochs_climb){0};
 }
 
 /*
@@ -47,9 +47,9 @@ void dpmf_i_epochs_climb_free(dpmf_i_epochs_climb *c) {
  * squared norm, or for the max loss its largest square, is a lower bound. With momentum the max loss often attains it,
  * and the dual, whose maximum is then at the edge of its domain, comes near only.
  */
-static dpmf_status contribution_bound(const dpmf_i_epochs *e, double *bound) {
+static dpmf_status contribution_bound(const dpmf_i_optimum_epochs *e, double *bound) {
     double *sums = NULL, largest = 0;
-    TRY(dpmf_i_alloc_doubles(e->n, "one unit's contribution", &sums));
+    TRY(dpmf_i_base_alloc_doubles(e->n, "one unit's contribution", &sums));
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i++) {
         double total = 0;
@@ -63,45 +63,45 @@ static dpmf_status contribution_bound(const dpmf_i_epochs *e, double *bound) {
         }
         largest = fmax(largest, total);
     }
-    dpmf_i_free(sums);
+    dpmf_i_base_free(sums);
     *bound = largest * (1 - 16 * (double)e->n * DBL_EPSILON);
     return status;
 }
 
-dpmf_status dpmf_i_epochs_climb_create(dpmf_i_epochs *e, double tolerance, const dpmf_run *run,
-                                       dpmf_i_epochs_climb *out) {
-    dpmf_i_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
+dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double tolerance, const dpmf_run *run,
+                                               dpmf_i_optimum_epochs_climb *out) {
+    dpmf_i_optimum_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
     dpmf_status status = DPMF_OK;
     c.correlations = e->k * (e->k - 1) / 2;
     c.first_weight = e->b * (1 + c.correlations);
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
-    TRY_DONE(dpmf_i_alloc_doubles(c.unknowns, "the dual variables", &c.y));
-    TRY_DONE(dpmf_i_alloc_doubles(c.unknowns, "the dual variables", &c.best));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.y));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.best));
     TRY_DONE(contribution_bound(e, &c.lower));
-    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
-    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
-    TRY_DONE(dpmf_i_alloc_doubles(e->b * e->k * e->k, "the blocks added to X", &c.point.added));
+    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
+    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
+    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks added to X", &c.point.added));
     if (e->max_loss) {
-        TRY_DONE(dpmf_i_alloc_doubles(e->n, "the weights of the rows", &c.point.p));
-        TRY_DONE(dpmf_i_alloc_doubles(e->n, "the rows", &c.point.rows));
+        TRY_DONE(dpmf_i_base_alloc_doubles(e->n, "the weights of the rows", &c.point.p));
+        TRY_DONE(dpmf_i_base_alloc_doubles(e->n, "the rows", &c.point.rows));
     }
     for (int64_t t = c.first_weight; t < c.unknowns; t++)
         c.y[t] = 1;
     *out = c;
-    c = (dpmf_i_epochs_climb){0};
+    c = (dpmf_i_optimum_epochs_climb){0};
 done:
-    dpmf_i_epochs_climb_free(&c);
+    dpmf_i_optimum_epochs_climb_free(&c);
     return status;
 }
 
 /* ---- the parametrization ---- */
 
-static const double *correlations_of(const dpmf_i_epochs_climb *c, const double *y, int64_t i) {
+static const double *correlations_of(const dpmf_i_optimum_epochs_climb *c, const double *y, int64_t i) {
     return y + c->epochs->b + i * c->correlations;
 }
 
 /* Is step (i, e) past the last one? */
-static int past(const dpmf_i_epochs *e, int64_t i, int64_t member) {
+static int past(const dpmf_i_optimum_epochs *e, int64_t i, int64_t member) {
     return i + member * e->b >= e->n;
 }
 
@@ -112,8 +112,8 @@ static double row_norm(int64_t r, const double *m) {
     return sqrt(squares);
 }
 
-static void unpack(const dpmf_i_epochs_climb *c, const double *y, dpmf_i_epochs_point *point) {
-    const dpmf_i_epochs *e = c->epochs;
+static void unpack(const dpmf_i_optimum_epochs_climb *c, const double *y, dpmf_i_optimum_epochs_point *point) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     memset(point->lower, 0, (size_t)(e->b * k * k) * sizeof *point->lower);
     for (int64_t i = 0; i < e->b; i++) {
@@ -132,20 +132,20 @@ static void unpack(const dpmf_i_epochs_climb *c, const double *y, dpmf_i_epochs_
     }
 }
 
-static double sum_of_diagonals(const dpmf_i_epochs_climb *c, const double *y) {
+static double sum_of_diagonals(const dpmf_i_optimum_epochs_climb *c, const double *y) {
     double sum = 0;
     for (int64_t i = 0; i < c->epochs->b; i++)
         sum += exp(y[i]);
     return sum;
 }
 
-static double sum_of_weights(const dpmf_i_epochs_climb *c) {
-    return c->epochs->max_loss ? dpmf_i_sum(c->epochs->n, c->point.p) : 1;
+static double sum_of_weights(const dpmf_i_optimum_epochs_climb *c) {
+    return c->epochs->max_loss ? dpmf_i_base_sum(c->epochs->n, c->point.p) : 1;
 }
 
 /* Both barriers, with V and p over their means: what a scaling of them does not change. */
-static double barrier_of(const dpmf_i_epochs_climb *c, const double *y, double total, double weights) {
-    const dpmf_i_epochs *e = c->epochs;
+static double barrier_of(const dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
     double sum = -(double)e->n * log(total / (double)e->b);
     if (c->barrier == 0) return 0;
     for (int64_t i = 0; i < e->b; i++) {
@@ -159,9 +159,9 @@ static double barrier_of(const dpmf_i_epochs_climb *c, const double *y, double t
 }
 
 /* The gradient of ln of the value for class i; `product` is k numbers of room. */
-static void class_gradient(const dpmf_i_epochs_climb *c, const double *y, double total, int64_t i, double *product,
-                           double *gradient) {
-    const dpmf_i_epochs *e = c->epochs;
+static void class_gradient(const dpmf_i_optimum_epochs_climb *c, const double *y, double total, int64_t i,
+                           double *product, double *gradient) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     const double *m = correlations_of(c, y, i), *l = c->point.lower + i * k * k, *x = c->point.blocks + i * k * k;
     double *to = gradient + e->b + i * c->correlations, inner = 0, nu = exp(y[i]), count = 0;
@@ -191,9 +191,9 @@ static void class_gradient(const dpmf_i_epochs_climb *c, const double *y, double
  * largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and keeps
  * that sum, so that a mechanism with zeros there is no worse.
  */
-static void note_bounds(dpmf_i_epochs_climb *c, const double *y, double total, double weights) {
-    const dpmf_i_epochs *e = c->epochs;
-    const dpmf_i_epochs_point *p = &c->point;
+static void note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
+    const dpmf_i_optimum_epochs_point *p = &c->point;
     double largest = 0, loss = e->max_loss ? 0 : p->trace, error = p->error;
     for (int64_t i = 0; i < e->b; i++) {
         double sum = 0;
@@ -216,27 +216,27 @@ static void note_bounds(dpmf_i_epochs_climb *c, const double *y, double total, d
 }
 
 /* mu N V_i^-1 for each class, from the inverse of its factor by rows. */
-static dpmf_status fill_added(dpmf_i_epochs_climb *c) {
-    const dpmf_i_epochs *e = c->epochs;
+static dpmf_status fill_added(dpmf_i_optimum_epochs_climb *c) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     double *inverse = NULL;
-    TRY(dpmf_i_alloc_doubles(k * k, "an inverse block", &inverse));
+    TRY(dpmf_i_base_alloc_doubles(k * k, "an inverse block", &inverse));
     memset(c->point.added, 0, (size_t)(e->b * k * k) * sizeof *inverse);
     for (int64_t i = 0; i < e->b && c->barrier > 0; i++) {
         double *to = c->point.added + i * k * k;
-        dpmf_i_epochs_invert_block(k, c->point.lower + i * k * k, inverse);
+        dpmf_i_optimum_epochs_invert_block(k, c->point.lower + i * k * k, inverse);
         for (int64_t j = 0; j < k && !past(e, i, j); j++)
             for (int64_t r = 0; r <= j; r++)
                 for (int64_t q = 0; q <= j; q++)
                     to[r * k + q] += c->barrier * c->point.trace * inverse[j * k + r] * inverse[j * k + q];
     }
-    dpmf_i_free(inverse);
+    dpmf_i_base_free(inverse);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_epochs_climb_value(void *context, const double *y, double *f, double *gradient) {
-    dpmf_i_epochs_climb *c = context;
-    const dpmf_i_epochs *e = c->epochs;
+dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, double *f, double *gradient) {
+    dpmf_i_optimum_epochs_climb *c = context;
+    const dpmf_i_optimum_epochs *e = c->epochs;
     double *product = NULL;
     int outside = 0;
     c->evaluations++;
@@ -247,12 +247,12 @@ dpmf_status dpmf_i_epochs_climb_value(void *context, const double *y, double *f,
         *f = INFINITY;
         return DPMF_OK;
     }
-    TRY(dpmf_i_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
     if (outside) {
         *f = INFINITY;
         return DPMF_OK;
     }
-    TRY(dpmf_i_alloc_doubles(e->k, "a row", &product));
+    TRY(dpmf_i_base_alloc_doubles(e->k, "a row", &product));
     double total = sum_of_diagonals(c, y), weights = sum_of_weights(c);
     *f = c->scale * (total / c->point.trace) * (weights / c->point.trace) * exp(-barrier_of(c, y, total, weights));
     for (int64_t i = 0; i < e->b; i++)
@@ -263,35 +263,35 @@ dpmf_status dpmf_i_epochs_climb_value(void *context, const double *y, double *f,
                                          (1 + c->barrier * (double)e->n) / weights);
     for (int64_t i = 0; i < c->unknowns; i++)
         gradient[i] *= -*f;
-    dpmf_i_free(product);
+    dpmf_i_base_free(product);
     TRY(fill_added(c));
     note_bounds(c, y, total, weights);
     if (!c->stopped) return DPMF_OK;
     memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this is the point; the climb ends here */
-    return dpmf_i_fail(DPMF_ERROR_CANCELLED, "near enough");
+    return dpmf_i_base_fail(DPMF_ERROR_CANCELLED, "near enough");
 }
 
-dpmf_status dpmf_i_epochs_climb_run(dpmf_i_epochs_climb *c, double decrease, int iterations) {
-    dpmf_i_objective objective = {c->unknowns, c, dpmf_i_epochs_climb_value};
-    dpmf_i_minimize_options options = {.gradient = 1e-12,
-                                       .decrease = decrease,
-                                       .past = 5,
-                                       .iterations = iterations,
-                                       .pairs = 20,
-                                       .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
-                                       .run = c->run};
-    dpmf_i_minimum found = {0};
+dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *c, double decrease, int iterations) {
+    dpmf_i_base_objective objective = {c->unknowns, c, dpmf_i_optimum_epochs_climb_value};
+    dpmf_i_base_minimize_options options = {.gradient = 1e-12,
+                                            .decrease = decrease,
+                                            .past = 5,
+                                            .iterations = iterations,
+                                            .pairs = 20,
+                                            .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
+                                            .run = c->run};
+    dpmf_i_base_minimum found = {0};
     double f = INFINITY, *gradient = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
     c->scale = 1;
     c->evaluations = c->stopped = 0;
-    TRY_DONE(dpmf_i_epochs_climb_value(c, c->y, &f, gradient));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient));
     if (isfinite(f)) c->scale = 1 / f;
-    TRY_DONE(dpmf_i_minimize(&objective, &options, c->y, &found));
+    TRY_DONE(dpmf_i_base_minimize(&objective, &options, c->y, &found));
     c->iterations += found.iterations;
     c->converged = found.converged;
-    TRY_DONE(dpmf_i_epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
+    TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
     assert(isfinite(f));
 done:
     if (c->stopped && status == DPMF_ERROR_CANCELLED) {
@@ -299,14 +299,14 @@ done:
         c->converged = 1;
         status = DPMF_OK;
     }
-    dpmf_i_free(gradient);
+    dpmf_i_base_free(gradient);
     return status;
 }
 
-dpmf_status dpmf_i_epochs_climb_revisit(dpmf_i_epochs_climb *c) {
+dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *c) {
     int outside = 0;
     unpack(c, c->best, &c->point);
-    TRY(dpmf_i_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
     assert(!outside);
     double barrier = c->barrier;
     c->barrier = c->best_barrier;
@@ -315,9 +315,9 @@ dpmf_status dpmf_i_epochs_climb_revisit(dpmf_i_epochs_climb *c) {
     return status;
 }
 
-dpmf_status dpmf_i_epochs_climb_confirm(dpmf_i_epochs_climb *c) {
+dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_epochs_climb *c) {
     double trace = 0, error = 0, total = sum_of_diagonals(c, c->y), weights = sum_of_weights(c);
-    TRY(dpmf_i_epochs_nuclear(c->epochs, &c->point, &trace, &error));
+    TRY(dpmf_i_optimum_epochs_nuclear(c->epochs, &c->point, &trace, &error));
     c->lower = fmax(c->lower, (trace / total) * (trace / weights) * (1 - error) * (1 - error));
     return DPMF_OK;
 }

@@ -39,77 +39,77 @@ static const double ERROR_MAX = 0.01;
 
 /* ---- making ---- */
 
-static dpmf_status create_blocks(dpmf_i_epochs *e) {
+static dpmf_status create_blocks(dpmf_i_optimum_epochs *e) {
     int64_t size = e->b * e->k * e->k;
-    e->workers = dpmf_i_pool_threads(e->pool);
-    TRY(dpmf_i_phi_create(e->workload, e->pool, &e->phi));
-    TRY(dpmf_i_epochs_shape_create(e->workload, e->k, e->b, 0, &e->shape));
-    if (e->max_loss) TRY(dpmf_i_epochs_shape_create(e->workload, e->k, e->b, 1, &e->reversed));
-    dpmf_i_epochs_shape_weigh(&e->shape, e->workload, e->weights);
-    TRY(dpmf_i_alloc(e->workers, sizeof *e->scratch, "scratch", (void **)&e->scratch));
+    e->workers = dpmf_i_base_pool_threads(e->pool);
+    TRY(dpmf_i_optimum_phi_create(e->workload, e->pool, &e->phi));
+    TRY(dpmf_i_optimum_epochs_shape_create(e->workload, e->k, e->b, 0, &e->shape));
+    if (e->max_loss) TRY(dpmf_i_optimum_epochs_shape_create(e->workload, e->k, e->b, 1, &e->reversed));
+    dpmf_i_optimum_epochs_shape_weigh(&e->shape, e->workload, e->weights);
+    TRY(dpmf_i_base_alloc(e->workers, sizeof *e->scratch, "scratch", (void **)&e->scratch));
     for (int i = 0; i < e->workers; i++)
-        TRY(dpmf_i_epochs_node_create(&e->shape, &e->scratch[i]));
-    TRY(dpmf_i_alloc_doubles(size, "the blocks of V", &e->v));
-    TRY(dpmf_i_alloc_doubles(e->n, "eigenvalues", &e->small));
-    return dpmf_i_alloc_doubles(e->n, "eigenvalues", &e->large);
+        TRY(dpmf_i_optimum_epochs_node_create(&e->shape, &e->scratch[i]));
+    TRY(dpmf_i_base_alloc_doubles(size, "the blocks of V", &e->v));
+    TRY(dpmf_i_base_alloc_doubles(e->n, "eigenvalues", &e->small));
+    return dpmf_i_base_alloc_doubles(e->n, "eigenvalues", &e->large);
 }
 
 static dpmf_status wants_dense(const dpmf_workload *a, int64_t b, int *dense) {
     int q_bands = -1, r_bands = 0;
     if (a->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
     dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
     *dense = q_bands < 0 || r_bands > 0 || b <= (q_bands < 1 ? 1 : q_bands);
-    if (*dense && a->steps > DPMF_I_EPOCHS_DENSE_MAX)
-        return dpmf_i_fail(
+    if (*dense && a->steps > DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX)
+        return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "workload %s, %lld steps, separation %lld: the cyclic optimum of a workload whose inverse is "
             "not banded, or has as many bands as an epoch has steps, is known up to %d steps",
-            a->text, (long long)a->steps, (long long)b, DPMF_I_EPOCHS_DENSE_MAX);
+            a->text, (long long)a->steps, (long long)b, DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
-                                 const double *weights, dpmf_i_pool *pool, dpmf_i_epochs *out) {
-    dpmf_i_epochs e = {.workload = workload,
-                       .pool = pool,
-                       .n = workload->steps,
-                       .k = k,
-                       .b = b,
-                       .max_loss = max_loss,
-                       .weights = weights};
+dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
+                                         const double *weights, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs *out) {
+    dpmf_i_optimum_epochs e = {.workload = workload,
+                               .pool = pool,
+                               .n = workload->steps,
+                               .k = k,
+                               .b = b,
+                               .max_loss = max_loss,
+                               .weights = weights};
     dpmf_status status = DPMF_OK;
     TRY_DONE(wants_dense(workload, b, &e.dense));
-    TRY_DONE(e.dense ? dpmf_i_epochs_dense_create(&e) : create_blocks(&e));
+    TRY_DONE(e.dense ? dpmf_i_optimum_epochs_dense_create(&e) : create_blocks(&e));
     *out = e;
-    e = (dpmf_i_epochs){0};
+    e = (dpmf_i_optimum_epochs){0};
 done:
-    dpmf_i_epochs_free(&e);
+    dpmf_i_optimum_epochs_free(&e);
     return status;
 }
 
-void dpmf_i_epochs_free(dpmf_i_epochs *e) {
+void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *e) {
     for (int i = 0; e->scratch != NULL && i < e->workers; i++)
-        dpmf_i_epochs_node_free(&e->scratch[i]);
-    dpmf_i_free(e->scratch);
-    dpmf_i_phi_free(e->phi);
-    dpmf_i_epochs_shape_free(&e->shape);
-    dpmf_i_epochs_shape_free(&e->reversed);
-    dpmf_i_free(e->partial);
-    dpmf_i_free(e->partial_rows);
-    dpmf_i_free(e->v);
-    dpmf_i_free(e->small);
-    dpmf_i_free(e->large);
-    dpmf_i_free(e->matrix);
-    dpmf_i_free(e->work);
-    dpmf_i_free(e->left);
-    dpmf_i_free(e->values);
-    *e = (dpmf_i_epochs){0};
+        dpmf_i_optimum_epochs_node_free(&e->scratch[i]);
+    dpmf_i_base_free(e->scratch);
+    dpmf_i_optimum_phi_free(e->phi);
+    dpmf_i_optimum_epochs_shape_free(&e->shape);
+    dpmf_i_optimum_epochs_shape_free(&e->reversed);
+    dpmf_i_base_free(e->partial);
+    dpmf_i_base_free(e->partial_rows);
+    dpmf_i_base_free(e->v);
+    dpmf_i_base_free(e->small);
+    dpmf_i_base_free(e->large);
+    dpmf_i_base_free(e->matrix);
+    dpmf_i_base_free(e->work);
+    dpmf_i_base_free(e->left);
+    dpmf_i_base_free(e->values);
+    *e = (dpmf_i_optimum_epochs){0};
 }
 
 /* ---- the interval ---- */
 
-void dpmf_i_epochs_invert_block(int64_t k, const double *l, double *inverse) {
+void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse) {
     memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
     for (int64_t i = 0; i < k; i++) {
         double *row = inverse + i * k;
@@ -123,7 +123,7 @@ void dpmf_i_epochs_invert_block(int64_t k, const double *l, double *inverse) {
 }
 
 /* Members of class i within the steps. */
-static int64_t members(const dpmf_i_epochs *e, int64_t i) {
+static int64_t members(const dpmf_i_optimum_epochs *e, int64_t i) {
     return (e->n - i + e->b - 1) / e->b;
 }
 
@@ -131,11 +131,11 @@ static int64_t members(const dpmf_i_epochs *e, int64_t i) {
  * Over the m members: largest eigenvalue <= Frobenius norm of V_i, smallest >= 1 / |L_i^-1|_F^2. `inverse`: k x k, L_i^-1
  * on return.
  */
-static void block_bounds(dpmf_i_epochs *e, const double *lower, int64_t i, double *inverse) {
+static void block_bounds(dpmf_i_optimum_epochs *e, const double *lower, int64_t i, double *inverse) {
     int64_t k = e->k, m = members(e, i);
     const double *l = lower + i * k * k;
     double squares = 0, inverses = 0;
-    dpmf_i_epochs_invert_block(k, l, inverse);
+    dpmf_i_optimum_epochs_invert_block(k, l, inverse);
     for (int64_t r = 0; r < m; r++)
         for (int64_t c = 0; c <= r; c++) {
             double v = 0;
@@ -152,10 +152,10 @@ static void block_bounds(dpmf_i_epochs *e, const double *lower, int64_t i, doubl
 }
 
 /* Fills the bounds and, for the max loss, the inverses that the reversed problem mixes by. */
-static dpmf_status invert_lower(dpmf_i_epochs *e, const double *lower, int *outside) {
+static dpmf_status invert_lower(dpmf_i_optimum_epochs *e, const double *lower, int *outside) {
     int64_t k = e->k;
     double *inverse = NULL;
-    TRY(dpmf_i_alloc_doubles(k * k, "an inverse block", &inverse));
+    TRY(dpmf_i_base_alloc_doubles(k * k, "an inverse block", &inverse));
     *outside = 0;
     for (int64_t i = 0; i < e->b; i++) {
         block_bounds(e, lower, i, inverse);
@@ -163,35 +163,35 @@ static dpmf_status invert_lower(dpmf_i_epochs *e, const double *lower, int *outs
         for (int64_t r = 0; e->max_loss && r < k * k; r++)
             e->reversed.mix[(e->b - 1 - i) * k * k + r] = inverse[k * k - 1 - r];
     }
-    dpmf_i_free(inverse);
+    dpmf_i_base_free(inverse);
     return DPMF_OK;
 }
 
 /* ---- all nodes ---- */
 
 typedef struct job {
-    dpmf_i_epochs *e;
+    dpmf_i_optimum_epochs *e;
     const double *lower, *roots; /* roots: b diagonal blocks, for the reversed problem */
 } job;
 
 static dpmf_status run_node(void *context, int64_t item, int worker) {
     const job *j = context;
-    dpmf_i_epochs *e = j->e;
-    dpmf_i_epochs_node *node = &e->scratch[worker];
+    dpmf_i_optimum_epochs *e = j->e;
+    dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
     int64_t size = e->b * e->k * e->k;
-    dpmf_i_epochs_node_run(&e->shape, j->lower, e->rule.shift[item], node);
-    dpmf_i_epochs_node_diagonal(&e->shape, node, e->partial + item * size);
-    e->traces[item] = dpmf_i_dot(size, e->v, e->partial + item * size);
+    dpmf_i_optimum_epochs_node_run(&e->shape, j->lower, e->rule.shift[item], node);
+    dpmf_i_optimum_epochs_node_diagonal(&e->shape, node, e->partial + item * size);
+    e->traces[item] = dpmf_i_base_dot(size, e->v, e->partial + item * size);
     return DPMF_OK;
 }
 
 static dpmf_status run_reversed(void *context, int64_t item, int worker) {
     const job *j = context;
-    dpmf_i_epochs *e = j->e;
-    const dpmf_i_epochs_shape *s = &e->reversed;
-    dpmf_i_epochs_node *node = &e->scratch[worker];
+    dpmf_i_optimum_epochs *e = j->e;
+    const dpmf_i_optimum_epochs_shape *s = &e->reversed;
+    dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
     double *out = e->partial_rows + item * e->k * e->b;
-    dpmf_i_epochs_node_run(s, j->roots, e->rule.shift[item], node);
+    dpmf_i_optimum_epochs_node_run(s, j->roots, e->rule.shift[item], node);
     for (int64_t t = 0; t < e->n; t++) {
         int64_t back = e->k * e->b - 1 - t, i = back % e->b, r = back / e->b;
         out[t] = i < s->inner ? node->blocks[(i * e->k + r) * s->width + r]
@@ -200,23 +200,23 @@ static dpmf_status run_reversed(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status eval_rows(dpmf_i_epochs *e, dpmf_i_epochs_point *point) {
+static dpmf_status eval_rows(dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_point *point) {
     int64_t k = e->k;
     double *roots = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(e->b * k * k, "the weights of the rows", &roots));
+    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * k * k, "the weights of the rows", &roots));
     for (int64_t t = 0; t < k * e->b; t++) {
         int64_t back = k * e->b - 1 - t, i = back % e->b, r = back / e->b;
         roots[(i * k + r) * k + r] = t < e->n ? sqrt(point->p[t]) : 1;
     }
     job j = {.e = e, .roots = roots};
-    TRY_DONE(dpmf_i_pool_run(e->pool, e->rule.count, run_reversed, &j));
+    TRY_DONE(dpmf_i_base_pool_run(e->pool, e->rule.count, run_reversed, &j));
     memset(point->rows, 0, (size_t)e->n * sizeof *point->rows);
     for (int node = 0; node < e->rule.count; node++)
         for (int64_t t = 0; t < e->n; t++)
             point->rows[t] += e->rule.weight[node] * point->p[t] * e->partial_rows[node * k * e->b + t];
 done:
-    dpmf_i_free(roots);
+    dpmf_i_base_free(roots);
     return status;
 }
 
@@ -226,7 +226,7 @@ done:
  * multiple of the condition, in the relative sense. Against singular values (prefix sums and momentum,
  * 120 to 1920 steps, 4 and 20 epochs) the error stays below a hundredth of this.
  */
-static double rounding_of(const dpmf_i_epochs *e, double low, double high, double shift) {
+static double rounding_of(const dpmf_i_optimum_epochs *e, double low, double high, double shift) {
     return (64 + sqrt((double)e->n)) * DBL_EPSILON * sqrt((high + shift) / (low + shift));
 }
 
@@ -235,49 +235,50 @@ static double rounding_of(const dpmf_i_epochs *e, double low, double high, doubl
  * slope. So the interval is taken somewhat too wide at first and kept while the spectrum stays inside without
  * shrinking much.
  */
-static void choose_rule(dpmf_i_epochs *e, double tolerance, double low, double high) {
+static void choose_rule(dpmf_i_optimum_epochs *e, double tolerance, double low, double high) {
     const double room = 1.5, slack = 30;
     int fits = e->rule.count > 0 && low >= e->low && high <= e->high && e->rule.error <= tolerance;
     if (fits && low <= slack * e->low && high >= e->high / slack) return;
     e->low = low / room;
     e->high = high * room;
-    dpmf_i_quadrature_fill(e->low, e->high, dpmf_i_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
+    dpmf_i_base_quadrature_fill(e->low, e->high, dpmf_i_base_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
 }
 
 /* Room for what each node gives. */
-static dpmf_status make_room(dpmf_i_epochs *e) {
+static dpmf_status make_room(dpmf_i_optimum_epochs *e) {
     int64_t count = e->rule.count;
     double *partial = NULL, *rows = NULL;
     if (count <= e->room) return DPMF_OK;
     e->room = 0;
-    dpmf_i_free(e->partial);
-    dpmf_i_free(e->partial_rows);
+    dpmf_i_base_free(e->partial);
+    dpmf_i_base_free(e->partial_rows);
     e->partial = e->partial_rows = NULL;
-    TRY(dpmf_i_alloc_doubles(e->b * e->k * e->k * count, "the blocks of each node", &partial));
+    TRY(dpmf_i_base_alloc_doubles(e->b * e->k * e->k * count, "the blocks of each node", &partial));
     e->partial = partial;
-    if (e->max_loss) TRY(dpmf_i_alloc_doubles(e->k * e->b * count, "the rows of each node", &rows));
+    if (e->max_loss) TRY(dpmf_i_base_alloc_doubles(e->k * e->b * count, "the rows of each node", &rows));
     e->partial_rows = rows;
     e->room = e->rule.count;
     return DPMF_OK;
 }
 
-static dpmf_status eval_blocks(dpmf_i_epochs *e, double tolerance, dpmf_i_epochs_point *point, int *outside) {
+static dpmf_status eval_blocks(dpmf_i_optimum_epochs *e, double tolerance, dpmf_i_optimum_epochs_point *point,
+                               int *outside) {
     int64_t size = e->b * e->k * e->k;
     double low = 0, high = 0, unused = 0, rounding = 0;
     const double *p = e->max_loss ? point->p : e->weights;
     TRY(invert_lower(e, point->lower, outside));
     if (*outside) return DPMF_OK;
-    dpmf_status status = dpmf_i_phi_interval(e->phi, e->large, p, &low, &unused);
-    if (status == DPMF_OK) status = dpmf_i_phi_interval(e->phi, e->small, p, &unused, &high);
+    dpmf_status status = dpmf_i_optimum_phi_interval(e->phi, e->large, p, &low, &unused);
+    if (status == DPMF_OK) status = dpmf_i_optimum_phi_interval(e->phi, e->small, p, &unused, &high);
     *outside = status == DPMF_ERROR_NUMERICAL; /* beyond double precision */
     if (status != DPMF_OK) return *outside ? DPMF_OK : status;
     *outside = !(rounding_of(e, low, high, 0) < 1 / ERROR_MAX);
     if (*outside) return DPMF_OK;
     choose_rule(e, tolerance, low, high);
     TRY(make_room(e));
-    if (e->max_loss) dpmf_i_epochs_shape_weigh(&e->shape, e->workload, point->p);
+    if (e->max_loss) dpmf_i_optimum_epochs_shape_weigh(&e->shape, e->workload, point->p);
     job j = {.e = e, .lower = point->lower};
-    TRY(dpmf_i_pool_run(e->pool, e->rule.count, run_node, &j));
+    TRY(dpmf_i_base_pool_run(e->pool, e->rule.count, run_node, &j));
     memset(point->blocks, 0, (size_t)size * sizeof *point->blocks);
     point->trace = 0;
     for (int node = 0; node < e->rule.count; node++) {
@@ -293,11 +294,12 @@ static dpmf_status eval_blocks(dpmf_i_epochs *e, double tolerance, dpmf_i_epochs
     return e->max_loss && !*outside ? eval_rows(e, point) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_epochs_eval(dpmf_i_epochs *e, double tolerance, dpmf_i_epochs_point *point, int *outside) {
+dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *e, double tolerance, dpmf_i_optimum_epochs_point *point,
+                                       int *outside) {
     *outside = 0;
     if (!e->dense) return eval_blocks(e, tolerance, point, outside);
     for (int64_t i = 0; i < e->b; i++)
         for (int64_t r = 0; r < e->k; r++)
             if (!(point->lower[(i * e->k + r) * e->k + r] > 0)) *outside = 1;
-    return *outside ? DPMF_OK : dpmf_i_epochs_dense_eval(e, point);
+    return *outside ? DPMF_OK : dpmf_i_optimum_epochs_dense_eval(e, point);
 }

@@ -13,39 +13,42 @@
 #include "optimum/epochs/node.h"
 #include "optimum/phi.h"
 
-enum { DPMF_I_EPOCHS_DENSE_MAX = 1024 }; /* steps, where K is not banded or epochs are too short for bands to help */
+enum {
+    DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX = 1024
+}; /* steps, where K is not banded or epochs are too short for bands to help */
 
-typedef struct dpmf_i_epochs {
+typedef struct dpmf_i_optimum_epochs {
     const dpmf_workload *workload;
-    dpmf_i_pool *pool;
+    dpmf_i_base_pool *pool;
     int64_t n, k, b;
     int max_loss;
     const double *weights; /* RMS: NULL or p */
     int dense;             /* by singular values of an n x n matrix; otherwise by blocks */
     /* blocks */
-    dpmf_i_phi *phi; /* for the interval */
-    dpmf_i_epochs_shape shape, reversed;
-    dpmf_i_epochs_node *scratch; /* one a worker */
+    dpmf_i_optimum_phi *phi; /* for the interval */
+    dpmf_i_optimum_epochs_shape shape, reversed;
+    dpmf_i_optimum_epochs_node *scratch; /* one a worker */
     int workers;
     double *partial, *partial_rows; /* what each node gives: b k k numbers, k b numbers */
     int room;                       /* for so many nodes */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
-    double traces[DPMF_I_NODES_MAX];
-    double *small, *large;  /* n each: bounds on the eigenvalues of V at each step */
-    dpmf_i_quadrature rule; /* of the last evaluation, for [low, high] */
+    double traces[DPMF_I_BASE_NODES_MAX];
+    double *small, *large;       /* n each: bounds on the eigenvalues of V at each step */
+    dpmf_i_base_quadrature rule; /* of the last evaluation, for [low, high] */
     double low, high;
     /* dense */
     double *matrix, *work, *left; /* A; P^1/2 A L, then Y with Y'Y = X; left singular vectors */
     double *values;               /* singular values */
-} dpmf_i_epochs;
+} dpmf_i_optimum_epochs;
 
 /* weights: NULL or positive, RMS only; borrowed, as is the workload. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
-                                                 const double *weights, dpmf_i_pool *pool, dpmf_i_epochs *out);
-void dpmf_i_epochs_free(dpmf_i_epochs *epochs);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                         int max_loss, const double *weights, dpmf_i_base_pool *pool,
+                                                         dpmf_i_optimum_epochs *out);
+void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *epochs);
 
 /* A point of the dual, and what comes of it. */
-typedef struct dpmf_i_epochs_point {
+typedef struct dpmf_i_optimum_epochs_point {
     double *lower;  /* b x k x k: V_i = L_i L_i', L_i lower triangular; 1 on the diagonal for steps past the last */
     double *p;      /* max loss: n weights > 0; NULL otherwise */
     double *blocks; /* b x k x k: the blocks of X = sum_j w_j (K + s_j V)^-1 */
@@ -53,40 +56,43 @@ typedef struct dpmf_i_epochs_point {
     double *rows;   /* max loss: n numbers p_t [A X^-1 A']_tt, which sum to the trace too */
     double trace;   /* tr V X = nuclear norm of P^1/2 A L */
     double error;   /* its relative error: quadrature, proven, and an allowance for rounding */
-} dpmf_i_epochs_point;
+} dpmf_i_optimum_epochs_point;
 
 /* 1 in *outside, and nothing else, where V is too close to singular. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_eval(dpmf_i_epochs *epochs, double tolerance, dpmf_i_epochs_point *point,
-                                               int *outside);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *epochs, double tolerance,
+                                                       dpmf_i_optimum_epochs_point *point, int *outside);
 
 /* l^-1 for a lower triangular k x k block. */
-void dpmf_i_epochs_invert_block(int64_t k, const double *l, double *inverse);
+void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse);
 
 /* X whole with what the climb adds to it, both triangles, for the point that was evaluated last. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_fill(dpmf_i_epochs *epochs, const dpmf_i_epochs_point *point, double *x);
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_fill_dense(dpmf_i_epochs *epochs, double *x);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *epochs,
+                                                       const dpmf_i_optimum_epochs_point *point, double *x);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *epochs, double *x);
 
 /* By singular values (optimum_epochs_dense.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_dense_create(dpmf_i_epochs *epochs);
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_dense_eval(dpmf_i_epochs *epochs, dpmf_i_epochs_point *point);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *epochs);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *epochs,
+                                                             dpmf_i_optimum_epochs_point *point);
 
 /* The trace of a point by the singular values of an n x n matrix, with the error of these alone. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_nuclear(const dpmf_i_epochs *epochs, const dpmf_i_epochs_point *point,
-                                                  double *trace, double *error);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_nuclear(const dpmf_i_optimum_epochs *epochs,
+                                                          const dpmf_i_optimum_epochs_point *point, double *trace,
+                                                          double *error);
 
 /*
  * The dual climbed (optimum_epochs_climb.c). Unknowns: b logarithms of the diagonals of V_i, their correlations as rows
  * of triangular matrices, and for max loss n square roots of weights.
  */
-typedef struct dpmf_i_epochs_climb {
-    dpmf_i_epochs *epochs;
+typedef struct dpmf_i_optimum_epochs_climb {
+    dpmf_i_optimum_epochs *epochs;
     const dpmf_run *run; /* NULL: nobody to report to */
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
-    dpmf_i_epochs_point point; /* of the last evaluation */
-    double scale;              /* f = scale / value */
-    double barrier;            /* mu: keeps V from being singular and weights from 0; 0: none */
+    dpmf_i_optimum_epochs_point point; /* of the last evaluation */
+    double scale;                      /* f = scale / value */
+    double barrier;                    /* mu: keeps V from being singular and weights from 0; 0: none */
     int iterations, converged;
     double lower, upper; /* the best of all evaluations, on the total squared loss or the squared max loss */
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
@@ -94,32 +100,34 @@ typedef struct dpmf_i_epochs_climb {
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* that is why it ended */
     int evaluations; /* in the last run */
-} dpmf_i_epochs_climb;
+} dpmf_i_optimum_epochs_climb;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_create(dpmf_i_epochs *epochs, double tolerance, const dpmf_run *run,
-                                                       dpmf_i_epochs_climb *out);
-void dpmf_i_epochs_climb_free(dpmf_i_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *epochs, double tolerance,
+                                                               const dpmf_run *run, dpmf_i_optimum_epochs_climb *out);
+void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
 /* y from the solution for a quarter of the positions, where that pays (optimum_epochs_start.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_start(dpmf_i_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_run(dpmf_i_epochs_climb *climb, double decrease, int iterations);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
+                                                            int iterations);
 /* The point becomes that of the best upper bound; y stays. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_revisit(dpmf_i_epochs_climb *climb);
-/* Raises the lower bound by dpmf_i_epochs_nuclear at the point of the climb. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_confirm(dpmf_i_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *climb);
+/* Raises the lower bound by dpmf_i_optimum_epochs_nuclear at the point of the climb. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_epochs_climb *climb);
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_climb_value(void *climb, const double *y, double *f, double *gradient);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const double *y, double *f,
+                                                              double *gradient);
 /*
  * The mechanism of X (optimum_epochs_primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is
  * 0, and x lost, if that is not positive definite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite);
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_factor(int64_t n, double *x, int *definite);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_factor(int64_t n, double *x, int *definite);
 /* An upper bound on the squared sensitivity of C: the largest sum of |X| over a class, times one plus rounding. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared);
 /* Sum over t of p_t |B[t,:]|^2 (weights NULL: ones), or the largest |B[t,:]|^2, for B = A C^-1; c becomes C^-1. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_loss(const dpmf_workload *workload, int max_loss, const double *weights,
-                                               double *c, double *squared);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_loss(const dpmf_workload *workload, int max_loss,
+                                                       const double *weights, double *c, double *squared);
 
 #endif

@@ -9,17 +9,17 @@
  * operations an entry and node. Chunks are independent, and each entry is the sum over the nodes in their order.
  */
 #include "base/memory.h"
-#include "optimum/epochs/epochs.h"
 #include "kernels/block.h"
+#include "optimum/epochs/epochs.h"
 
 #include <string.h>
 
 enum { CHUNK = 128 }; /* columns, about: the states of 40 nodes then fit a second-level cache */
 
 typedef struct filler {
-    dpmf_i_epochs *e;
+    dpmf_i_optimum_epochs *e;
     const double *lower;
-    dpmf_i_epochs_node *nodes;
+    dpmf_i_optimum_epochs_node *nodes;
     int64_t positions; /* in a chunk */
     int64_t columns;   /* stride of a state: the columns of a chunk, padded */
     double *states;    /* workers x (nodes x 2pk + 2k) x columns */
@@ -29,21 +29,21 @@ typedef struct filler {
 static dpmf_status run_node(void *context, int64_t item, int worker) {
     const filler *f = context;
     (void)worker;
-    dpmf_i_epochs_node_run(&f->e->shape, f->lower, f->e->rule.shift[item], &f->nodes[item]);
+    dpmf_i_optimum_epochs_node_run(&f->e->shape, f->lower, f->e->rule.shift[item], &f->nodes[item]);
     return DPMF_OK;
 }
 
 /* The k columns of position q enter a node's state: T[J,q] = T[q,J]'. */
-static void enter(const filler *f, const dpmf_i_epochs_node *node, int64_t q, int64_t at, double *state) {
-    const dpmf_i_epochs_shape *s = &f->e->shape;
+static void enter(const filler *f, const dpmf_i_optimum_epochs_node *node, int64_t q, int64_t at, double *state) {
+    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     const double *blocks = node->blocks + q * s->k * s->width;
     for (int64_t j = 0; j < 2 * s->p * s->k; j++)
         for (int64_t c = 0; c < s->k; c++)
             state[j * f->columns + at + c] = blocks[c * s->width + s->k + j];
 }
 
-static void enter_border(const filler *f, const dpmf_i_epochs_node *node, double *state) {
-    const dpmf_i_epochs_shape *s = &f->e->shape;
+static void enter_border(const filler *f, const dpmf_i_optimum_epochs_node *node, double *state) {
+    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     int64_t m = s->p * s->k;
     for (int64_t j = 0; j < m; j++)
         memcpy(state + (m + j) * f->columns, node->border + j * s->border, (size_t)m * sizeof *state);
@@ -51,7 +51,7 @@ static void enter_border(const filler *f, const dpmf_i_epochs_node *node, double
 
 /* Writes a block of rows of position i: k rows over the columns of positions [first, last) that are not before i. */
 static void write_rows(const filler *f, int64_t i, int64_t first, int64_t last, const double *rows) {
-    const dpmf_i_epochs *e = f->e;
+    const dpmf_i_optimum_epochs *e = f->e;
     int64_t k = e->k, b = e->b, n = e->n;
     for (int64_t r = 0; r < k && i + r * b < n; r++)
         for (int64_t q = i > first ? i : first; q < last; q++)
@@ -62,9 +62,9 @@ static void write_rows(const filler *f, int64_t i, int64_t first, int64_t last, 
 }
 
 /* One node at position i: `row` becomes T[i, columns], and the state that of i - 1. */
-static void step_node(const filler *f, const dpmf_i_block_kernels *kernels, const dpmf_i_epochs_node *node, int64_t i,
-                      int64_t first, int inside, double *state, double *row) {
-    const dpmf_i_epochs_shape *s = &f->e->shape;
+static void step_node(const filler *f, const dpmf_i_kernels_block_set *kernels, const dpmf_i_optimum_epochs_node *node,
+                      int64_t i, int64_t first, int inside, double *state, double *row) {
+    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     int64_t k = s->k, slots = s->p * k;
     kernels->multiply(k, 2 * slots, f->columns, node->rows + i * k * s->width + k, s->width, state, f->columns, row,
                       f->columns);
@@ -80,8 +80,8 @@ static void step_node(const filler *f, const dpmf_i_block_kernels *kernels, cons
 
 static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     const filler *f = context;
-    const dpmf_i_epochs_shape *s = &f->e->shape;
-    const dpmf_i_block_kernels *kernels = dpmf_i_block_kernels_get();
+    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
+    const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
     int64_t k = s->k, first = item * f->positions, last = first + f->positions, each = 2 * s->p * k * f->columns;
     int nodes = f->e->rule.count, border = first >= s->inner;
     double *states = f->states + worker * (nodes * each + 2 * k * f->columns), *row = states + nodes * each,
@@ -115,34 +115,35 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status fill_blocks(dpmf_i_epochs *e, const dpmf_i_epochs_point *point, double *x) {
-    const dpmf_i_epochs_shape *s = &e->shape;
+static dpmf_status fill_blocks(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, double *x) {
+    const dpmf_i_optimum_epochs_shape *s = &e->shape;
     int nodes = e->rule.count;
     filler f = {.e = e, .lower = point->lower, .x = x};
     dpmf_status status = DPMF_OK;
     f.positions = CHUNK / s->k < 2 ? 2 : CHUNK / s->k;
-    f.columns = dpmf_i_block_pad(f.positions * s->k); /* the border's p <= 2 positions fit too */
+    f.columns = dpmf_i_kernels_block_pad(f.positions * s->k); /* the border's p <= 2 positions fit too */
     int64_t chunks = (s->inner + f.positions - 1) / f.positions;
-    TRY_DONE(dpmf_i_alloc(nodes, sizeof *f.nodes, "nodes", (void **)&f.nodes));
+    TRY_DONE(dpmf_i_base_alloc(nodes, sizeof *f.nodes, "nodes", (void **)&f.nodes));
     for (int j = 0; j < nodes; j++)
-        TRY_DONE(dpmf_i_epochs_node_create(s, &f.nodes[j]));
-    TRY_DONE(dpmf_i_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
-    TRY_DONE(dpmf_i_pool_run(e->pool, nodes, run_node, &f));
+        TRY_DONE(dpmf_i_optimum_epochs_node_create(s, &f.nodes[j]));
+    TRY_DONE(
+        dpmf_i_base_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
+    TRY_DONE(dpmf_i_base_pool_run(e->pool, nodes, run_node, &f));
     /* one chunk more than the inner positions need is the border */
     f.positions = (s->inner + chunks - 1) / chunks;
     chunks = (s->inner + f.positions - 1) / f.positions;
-    TRY_DONE(dpmf_i_pool_run(e->pool, chunks + 1, fill_chunk, &f));
+    TRY_DONE(dpmf_i_base_pool_run(e->pool, chunks + 1, fill_chunk, &f));
 done:
     for (int j = 0; f.nodes != NULL && j < nodes; j++)
-        dpmf_i_epochs_node_free(&f.nodes[j]);
-    dpmf_i_free(f.nodes);
-    dpmf_i_free(f.states);
+        dpmf_i_optimum_epochs_node_free(&f.nodes[j]);
+    dpmf_i_base_free(f.nodes);
+    dpmf_i_base_free(f.states);
     return status;
 }
 
-dpmf_status dpmf_i_epochs_fill(dpmf_i_epochs *e, const dpmf_i_epochs_point *point, double *x) {
+dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, double *x) {
     int64_t k = e->k, b = e->b;
-    TRY(e->dense ? dpmf_i_epochs_fill_dense(e, x) : fill_blocks(e, point, x));
+    TRY(e->dense ? dpmf_i_optimum_epochs_fill_dense(e, x) : fill_blocks(e, point, x));
     for (int64_t i = 0; i < b; i++)
         for (int64_t r = 0; i + r * b < e->n; r++)
             for (int64_t q = 0; i + q * b < e->n; q++)

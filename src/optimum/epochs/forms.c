@@ -31,7 +31,7 @@
 #include <string.h>
 
 typedef struct forms {
-    const dpmf_i_forms_task *task;
+    const dpmf_i_optimum_epochs_forms_task *task;
     int64_t n, k, b, unknowns, first_weight;
     double *a, *v, *lower, *w, *left, *x, *values, *p, *rows; /* A; V; L; SVD; X; singular values; max loss */
     double *y;
@@ -56,7 +56,7 @@ static double sign_of(int64_t u, int64_t e) {
 static void forms_free(forms *f) {
     double *all[] = {f->a, f->v, f->lower, f->w, f->left, f->x, f->values, f->p, f->rows, f->y};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        dpmf_i_free(all[i]);
+        dpmf_i_base_free(all[i]);
 }
 
 static dpmf_status load_workload(forms *f) {
@@ -83,7 +83,7 @@ static void start(forms *f) {
             f->y[at] = (u - t) % f->b == 0 ? 1 : sqrt(0.1 / (double)n);
 }
 
-static dpmf_status forms_create(const dpmf_i_forms_task *task, forms *f) {
+static dpmf_status forms_create(const dpmf_i_optimum_epochs_forms_task *task, forms *f) {
     int64_t n = task->workload->steps;
     *f = (forms){.task = task, .n = n, .k = task->k, .b = task->b, .scale = 1};
     f->barrier = task->max_loss ? 0.3 * task->tolerance / (double)n : 0;
@@ -95,11 +95,11 @@ static dpmf_status forms_create(const dpmf_i_forms_task *task, forms *f) {
     f->unknowns = f->first_weight + (task->max_loss ? n : 0);
     double **squares[] = {&f->a, &f->v, &f->lower, &f->w, &f->left, &f->x};
     for (size_t i = 0; i < sizeof squares / sizeof squares[0]; i++)
-        TRY(dpmf_i_alloc_square(n, "a matrix", squares[i]));
-    TRY(dpmf_i_alloc_doubles(n, "singular values", &f->values));
-    TRY(dpmf_i_alloc_doubles(n, "weights of the rows", &f->p));
-    TRY(dpmf_i_alloc_doubles(n, "rows", &f->rows));
-    TRY(dpmf_i_alloc_doubles(f->unknowns, "the dual variables", &f->y));
+        TRY(dpmf_i_base_alloc_square(n, "a matrix", squares[i]));
+    TRY(dpmf_i_base_alloc_doubles(n, "singular values", &f->values));
+    TRY(dpmf_i_base_alloc_doubles(n, "weights of the rows", &f->p));
+    TRY(dpmf_i_base_alloc_doubles(n, "rows", &f->rows));
+    TRY(dpmf_i_base_alloc_doubles(f->unknowns, "the dual variables", &f->y));
     start(f);
     return load_workload(f);
 }
@@ -150,7 +150,7 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
     for (int64_t i = 0; i < b; i++)
         gradient[i] = -exp(y[i]) / f->total;
     for (int64_t t = 0; t < n; t++) {
-        gradient[t % b] += dpmf_i_dot(n, f->x + t * n, f->v + t * n) / f->trace;
+        gradient[t % b] += dpmf_i_base_dot(n, f->x + t * n, f->v + t * n) / f->trace;
         for (int64_t u = t + 1; u < n; u++, pair++, to++)
             *to = -4 * *pair * exp(0.5 * (y[t % b] + y[u % b])) * f->x[t * n + u] / f->trace;
     }
@@ -162,7 +162,7 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
 static dpmf_status evaluate(forms *f, int *inside) {
     int64_t n = f->n;
     memcpy(f->lower, f->v, (size_t)(n * n) * sizeof *f->v);
-    dpmf_status status = dpmf_i_cholesky(n, f->lower);
+    dpmf_status status = dpmf_i_base_cholesky(n, f->lower);
     *inside = status == DPMF_OK;
     if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
     const double *p = f->task->max_loss ? f->p : f->task->weights;
@@ -173,8 +173,8 @@ static dpmf_status evaluate(forms *f, int *inside) {
                 sum += f->a[t * n + j] * f->lower[j * n + u];
             f->w[t * n + u] = (p == NULL ? 1 : sqrt(p[t])) * sum;
         }
-    TRY(dpmf_i_svd(n, f->w, f->values, f->left));
-    f->trace = dpmf_i_sum(n, f->values);
+    TRY(dpmf_i_base_svd(n, f->w, f->values, f->left));
+    f->trace = dpmf_i_base_sum(n, f->values);
     memset(f->x, 0, (size_t)(n * n) * sizeof *f->x);
     for (int64_t j = 0; j < n; j++) { /* Y = Sigma^1/2 Z' L^-1, X = Y'Y */
         double *row = f->w + j * n;
@@ -209,7 +209,7 @@ static dpmf_status value(void *context, const double *y, double *out, double *gr
         if (!(f->p[t] > 1e-100)) return DPMF_OK;
         logarithms += log(f->p[t]);
     }
-    if (f->task->max_loss) weights = dpmf_i_sum(f->n, f->p);
+    if (f->task->max_loss) weights = dpmf_i_base_sum(f->n, f->p);
     TRY(evaluate(f, &inside));
     if (!inside) return DPMF_OK;
     f->value = (f->trace / f->total) * (f->trace / weights);
@@ -255,14 +255,14 @@ static dpmf_status repair(forms *f, double *x, double *squared) {
         for (int64_t u = 0; u < n; u++)
             x[t * n + u] *= f->rows[t] * f->rows[u];
     *squared = INFINITY;
-    TRY(dpmf_i_epochs_factor(n, x, &definite));
+    TRY(dpmf_i_optimum_epochs_factor(n, x, &definite));
     if (!definite) return DPMF_OK;
     memcpy(f->w, x, (size_t)(n * n) * sizeof *x);
-    return dpmf_i_epochs_loss(f->task->workload, f->task->max_loss, f->task->weights, f->w, squared);
+    return dpmf_i_optimum_epochs_loss(f->task->workload, f->task->max_loss, f->task->weights, f->w, squared);
 }
 
 /* The bounds at y; the better mechanism is kept. */
-static dpmf_status certify(forms *f, double *gradient, double *x, dpmf_i_forms_answer *best) {
+static dpmf_status certify(forms *f, double *gradient, double *x, dpmf_i_optimum_epochs_forms_answer *best) {
     double at = 0, squared = INFINITY;
     f->scale = 1;
     TRY(value(f, f->y, &at, gradient));
@@ -277,57 +277,60 @@ static dpmf_status certify(forms *f, double *gradient, double *x, dpmf_i_forms_a
     return DPMF_OK;
 }
 
-static dpmf_status check_size(const dpmf_i_forms_task *task) {
+static dpmf_status check_size(const dpmf_i_optimum_epochs_forms_task *task) {
     int64_t n = task->workload->steps;
     int is_corners = task->constraint == DPMF_CONSTRAINT_CORNERS;
     if (task->workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    if (is_corners && (n > DPMF_I_CORNERS_STEPS_MAX || task->k > DPMF_I_CORNERS_COUNT_MAX))
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED,
-                           "constraint corners: %lld steps and %lld participations, accepted up to %d and %d",
-                           (long long)n, (long long)task->k, DPMF_I_CORNERS_STEPS_MAX, DPMF_I_CORNERS_COUNT_MAX);
-    if (!is_corners && n > DPMF_I_NON_NEGATIVE_STEPS_MAX)
-        return dpmf_i_fail(DPMF_ERROR_UNSUPPORTED, "constraint non-negative: %lld steps, accepted up to %d",
-                           (long long)n, DPMF_I_NON_NEGATIVE_STEPS_MAX);
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (is_corners &&
+        (n > DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX || task->k > DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX))
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "constraint corners: %lld steps and %lld participations, accepted up to %d and %d",
+                                (long long)n, (long long)task->k, DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX,
+                                DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX);
+    if (!is_corners && n > DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "constraint non-negative: %lld steps, accepted up to %d",
+                                (long long)n, DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_forms_solve(const dpmf_i_forms_task *task, dpmf_i_forms_answer *out) {
+dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_task *task,
+                                              dpmf_i_optimum_epochs_forms_answer *out) {
     enum { ROUNDS = 6 };
     forms f = {0};
-    dpmf_i_forms_answer best = {.upper = INFINITY};
+    dpmf_i_optimum_epochs_forms_answer best = {.upper = INFINITY};
     double *gradient = NULL, *x = NULL, decrease = task->tolerance;
     dpmf_status status = DPMF_OK;
     TRY(check_size(task));
     TRY_DONE(forms_create(task, &f));
-    TRY_DONE(dpmf_i_alloc_doubles(f.unknowns, "a gradient", &gradient));
-    TRY_DONE(dpmf_i_alloc_square(f.n, "X", &x));
-    TRY_DONE(dpmf_i_alloc_square(f.n, "C", &best.c));
+    TRY_DONE(dpmf_i_base_alloc_doubles(f.unknowns, "a gradient", &gradient));
+    TRY_DONE(dpmf_i_base_alloc_square(f.n, "X", &x));
+    TRY_DONE(dpmf_i_base_alloc_square(f.n, "C", &best.c));
     TRY_DONE(certify(&f, gradient, x, &best));
     for (int round = 0; round < ROUNDS && !best.converged; round++, decrease *= 0.1) {
-        dpmf_i_objective objective = {f.unknowns, &f, value};
-        dpmf_i_minimize_options options = {.gradient = 1e-13,
-                                           .decrease = decrease,
-                                           .iterations = 400,
-                                           .pairs = 20,
-                                           .what = "cyclic optimum: start over dual",
-                                           .run = task->run};
-        dpmf_i_minimum found;
-        TRY_DONE(dpmf_i_minimize(&objective, &options, f.y, &found));
+        dpmf_i_base_objective objective = {f.unknowns, &f, value};
+        dpmf_i_base_minimize_options options = {.gradient = 1e-13,
+                                                .decrease = decrease,
+                                                .iterations = 400,
+                                                .pairs = 20,
+                                                .what = "cyclic optimum: start over dual",
+                                                .run = task->run};
+        dpmf_i_base_minimum found;
+        TRY_DONE(dpmf_i_base_minimize(&objective, &options, f.y, &found));
         best.iterations += found.iterations;
         TRY_DONE(certify(&f, gradient, x, &best));
         best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
     }
     if (!isfinite(best.upper)) {
-        status = dpmf_i_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
         goto done;
     }
     *out = best;
     best.c = NULL;
 done:
-    dpmf_i_free(best.c);
-    dpmf_i_free(gradient);
-    dpmf_i_free(x);
+    dpmf_i_base_free(best.c);
+    dpmf_i_base_free(gradient);
+    dpmf_i_base_free(x);
     forms_free(&f);
     return status;
 }

@@ -5,9 +5,13 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_NON_NEGATIVE_STEPS_MAX = 256, DPMF_I_CORNERS_STEPS_MAX = 64, DPMF_I_CORNERS_COUNT_MAX = 8 };
+enum {
+    DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX = 256,
+    DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX = 64,
+    DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX = 8
+};
 
-typedef struct dpmf_i_forms_task {
+typedef struct dpmf_i_optimum_epochs_forms_task {
     const dpmf_workload *workload;
     int64_t k, b;
     dpmf_constraint constraint; /* not ZERO */
@@ -15,14 +19,15 @@ typedef struct dpmf_i_forms_task {
     const double *weights; /* RMS: NULL or positive */
     double tolerance;
     const dpmf_run *run;
-} dpmf_i_forms_task;
+} dpmf_i_optimum_epochs_forms_task;
 
-typedef struct dpmf_i_forms_answer {
+typedef struct dpmf_i_optimum_epochs_forms_answer {
     double lower, upper; /* on the total squared loss, or the squared max loss */
     int iterations, converged;
     double *c; /* n x n, lower triangular, the mechanism of `upper`; the caller frees it */
-} dpmf_i_forms_answer;
+} dpmf_i_optimum_epochs_forms_answer;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_forms_solve(const dpmf_i_forms_task *task, dpmf_i_forms_answer *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_task *task,
+                                                              dpmf_i_optimum_epochs_forms_answer *out);
 
 #endif

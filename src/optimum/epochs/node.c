@@ -28,14 +28,15 @@
 
 /* ---- the shape ---- */
 
-void dpmf_i_epochs_shape_free(dpmf_i_epochs_shape *shape) {
+void dpmf_i_optimum_epochs_shape_free(dpmf_i_optimum_epochs_shape *shape) {
     for (int j = 0; j < 3; j++)
-        dpmf_i_free(shape->band[j]);
-    dpmf_i_free(shape->mix);
-    *shape = (dpmf_i_epochs_shape){0};
+        dpmf_i_base_free(shape->band[j]);
+    dpmf_i_base_free(shape->mix);
+    *shape = (dpmf_i_optimum_epochs_shape){0};
 }
 
-void dpmf_i_epochs_shape_weigh(dpmf_i_epochs_shape *s, const dpmf_workload *workload, const double *weights) {
+void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *s, const dpmf_workload *workload,
+                                       const double *weights) {
     for (int64_t t = 0; t < s->k * s->b; t++) {
         int64_t at = t % s->b * s->k + t / s->b;
         double scale = t < s->n && weights != NULL ? 1 / sqrt(weights[t]) : 1;
@@ -48,7 +49,7 @@ void dpmf_i_epochs_shape_weigh(dpmf_i_epochs_shape *s, const dpmf_workload *work
     }
 }
 
-static void reverse_bands(dpmf_i_epochs_shape *s, const dpmf_workload *workload) {
+static void reverse_bands(dpmf_i_optimum_epochs_shape *s, const dpmf_workload *workload) {
     for (int64_t t = 0; t < s->k * s->b; t++) {
         int64_t back = s->k * s->b - 1 - t, at = back % s->b * s->k + back / s->b;
         double q[3] = {1, 0, 0}, r[2];
@@ -58,30 +59,31 @@ static void reverse_bands(dpmf_i_epochs_shape *s, const dpmf_workload *workload)
     }
 }
 
-dpmf_status dpmf_i_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed,
-                                       dpmf_i_epochs_shape *out) {
-    dpmf_i_epochs_shape s = {.n = workload->steps, .k = k, .b = b};
+dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed,
+                                               dpmf_i_optimum_epochs_shape *out) {
+    dpmf_i_optimum_epochs_shape s = {.n = workload->steps, .k = k, .b = b};
     int q_bands = 0, r_bands = 0;
     dpmf_status status = DPMF_OK;
     dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
     s.p = q_bands < 1 ? 1 : q_bands;
     assert(r_bands == 0 && s.p <= 2 && b > s.p && (k - 1) * b < s.n && s.n <= k * b);
     s.inner = b - s.p;
-    s.beside = dpmf_i_block_pad(2 * s.p * k);
-    s.border = dpmf_i_block_pad(s.p * k);
-    s.width = dpmf_i_block_pad((2 * s.p + 1) * k) + DPMF_I_BLOCK_LANES; /* room for the padding of each part */
+    s.beside = dpmf_i_kernels_block_pad(2 * s.p * k);
+    s.border = dpmf_i_kernels_block_pad(s.p * k);
+    s.width = dpmf_i_kernels_block_pad((2 * s.p + 1) * k) +
+              DPMF_I_KERNELS_BLOCK_LANES; /* room for the padding of each part */
     for (int j = 0; j <= s.p; j++)
-        TRY_DONE(dpmf_i_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
+        TRY_DONE(dpmf_i_base_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
     if (reversed) {
-        TRY_DONE(dpmf_i_alloc_doubles(b * k * k, "inverse blocks", &s.mix));
+        TRY_DONE(dpmf_i_base_alloc_doubles(b * k * k, "inverse blocks", &s.mix));
         reverse_bands(&s, workload);
     } else {
-        dpmf_i_epochs_shape_weigh(&s, workload, NULL);
+        dpmf_i_optimum_epochs_shape_weigh(&s, workload, NULL);
     }
     *out = s;
-    s = (dpmf_i_epochs_shape){0};
+    s = (dpmf_i_optimum_epochs_shape){0};
 done:
-    dpmf_i_epochs_shape_free(&s);
+    dpmf_i_optimum_epochs_shape_free(&s);
     return status;
 }
 
@@ -95,50 +97,50 @@ typedef struct scratch {
     double *left, *right, *solved;
 } scratch;
 
-static int64_t scratch_layout(const dpmf_i_epochs_shape *s, double *from, scratch *out) {
+static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, double *from, scratch *out) {
     int64_t k = s->k, inner = (2 * s->p + 1) * k, at = 0;
     int64_t size[] = {s->p * k * s->width, 2 * k * s->width,   2 * k, 2 * s->p * k * s->beside, k * inner,
                       inner * s->border,   s->p * k * s->width};
     double **part[] = {&out->pending, &out->fresh, &out->x, &out->s, &out->left, &out->right, &out->solved};
     for (int i = 0; i < 7; i++) {
         *part[i] = from == NULL ? NULL : from + at;
-        at += dpmf_i_block_pad(size[i]);
+        at += dpmf_i_kernels_block_pad(size[i]);
     }
     return at;
 }
 
-dpmf_status dpmf_i_epochs_node_create(const dpmf_i_epochs_shape *s, dpmf_i_epochs_node *out) {
-    dpmf_i_epochs_node node = {0};
+dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *s, dpmf_i_optimum_epochs_node *out) {
+    dpmf_i_optimum_epochs_node node = {0};
     scratch unused;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &node.rows));
-    TRY_DONE(dpmf_i_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &node.blocks));
-    TRY_DONE(dpmf_i_alloc_doubles(s->p * s->k * s->border, "the border of a node", &node.border));
-    TRY_DONE(dpmf_i_alloc_doubles(scratch_layout(s, NULL, &unused), "scratch", &node.work));
+    TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &node.rows));
+    TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &node.blocks));
+    TRY_DONE(dpmf_i_base_alloc_doubles(s->p * s->k * s->border, "the border of a node", &node.border));
+    TRY_DONE(dpmf_i_base_alloc_doubles(scratch_layout(s, NULL, &unused), "scratch", &node.work));
     *out = node;
-    node = (dpmf_i_epochs_node){0};
+    node = (dpmf_i_optimum_epochs_node){0};
 done:
-    dpmf_i_epochs_node_free(&node);
+    dpmf_i_optimum_epochs_node_free(&node);
     return status;
 }
 
-void dpmf_i_epochs_node_free(dpmf_i_epochs_node *node) {
-    dpmf_i_free(node->rows);
-    dpmf_i_free(node->blocks);
-    dpmf_i_free(node->border);
-    dpmf_i_free(node->work);
-    *node = (dpmf_i_epochs_node){0};
+void dpmf_i_optimum_epochs_node_free(dpmf_i_optimum_epochs_node *node) {
+    dpmf_i_base_free(node->rows);
+    dpmf_i_base_free(node->blocks);
+    dpmf_i_base_free(node->border);
+    dpmf_i_base_free(node->work);
+    *node = (dpmf_i_optimum_epochs_node){0};
 }
 
 /* ---- the factor ---- */
 
 /* In a row at step i, the column of position q >= i. */
-static int64_t column_of(const dpmf_i_epochs_shape *s, int64_t i, int64_t q) {
+static int64_t column_of(const dpmf_i_optimum_epochs_shape *s, int64_t i, int64_t q) {
     return (q < s->inner ? q - i : s->p + 1 + q - s->inner) * s->k;
 }
 
 /* Turns column `at` of the rows into zeros by a reflection with the pivot row. */
-static void eliminate(const dpmf_i_block_kernels *kernels, int64_t rows, int64_t at, int64_t columns, double *x,
+static void eliminate(const dpmf_i_kernels_block_set *kernels, int64_t rows, int64_t at, int64_t columns, double *x,
                       double *pivot, double *m, int64_t stride) {
     double squares = 0, head = pivot[at];
     for (int64_t r = 0; r < rows; r++) {
@@ -147,7 +149,8 @@ static void eliminate(const dpmf_i_block_kernels *kernels, int64_t rows, int64_t
     }
     if (squares == 0) return;
     double norm = sqrt(head * head + squares), lead = head + copysign(norm, head);
-    int64_t from = at / DPMF_I_BLOCK_LANES * DPMF_I_BLOCK_LANES; /* what lies before `at` is zero in all rows */
+    int64_t from =
+        at / DPMF_I_KERNELS_BLOCK_LANES * DPMF_I_KERNELS_BLOCK_LANES; /* what lies before `at` is zero in all rows */
     kernels->reflect(rows, columns - from, lead, x, 1 / (norm * (norm + fabs(head))), pivot + from, m + from, stride);
     pivot[at] = copysign(norm, -head);
     for (int64_t r = 0; r < rows; r++)
@@ -155,8 +158,8 @@ static void eliminate(const dpmf_i_block_kernels *kernels, int64_t rows, int64_t
 }
 
 /* Rows that touch the border alone, from row `first` on. */
-static void to_border(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kernels, int64_t first, int64_t rows,
-                      scratch *w, double *border) {
+static void to_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t first,
+                      int64_t rows, scratch *w, double *border) {
     double *m = w->fresh + first * s->width + (s->p + 1) * s->k;
     for (int64_t j = 0; j < s->p * s->k; j++)
         eliminate(kernels, rows - first, j, s->border, w->x, border + j * s->border, m, s->width);
@@ -166,8 +169,8 @@ static void to_border(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *
  * The fresh rows at step i go into the pending ones, then, where a new position enters, form its pending rows, and what
  * is left over goes to the border. `ladder`: rows 2e and 2e+1 are zero before member e of position i.
  */
-static int absorb(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kernels, int64_t i, int64_t rows,
-                  int ladder, scratch *w, double *border) {
+static int absorb(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t i,
+                  int64_t rows, int ladder, scratch *w, double *border) {
     int64_t k = s->k, waiting = s->inner - i < s->p ? s->inner - i : s->p;
     int enters = ladder && i + s->p < s->inner;
     for (int64_t at = 0; at < waiting * k; at++) {
@@ -182,7 +185,7 @@ static int absorb(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kern
 }
 
 /* Row e of position q, its part at the members before `end` of the position j later. */
-static void fill_step(const dpmf_i_epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, double *row) {
+static void fill_step(const dpmf_i_optimum_epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, double *row) {
     int64_t k = s->k;
     if (s->mix == NULL && e < end) row[e] = s->band[j][q * k + e];
     for (int64_t f = e; s->mix != NULL && f < end; f++)
@@ -190,7 +193,7 @@ static void fill_step(const dpmf_i_epochs_shape *s, int64_t q, int64_t e, int j,
 }
 
 /* The steps whose rows reach across the end of an epoch: those of the border. */
-static void load_wrapped(const dpmf_i_epochs_shape *s, scratch *w) {
+static void load_wrapped(const dpmf_i_optimum_epochs_shape *s, scratch *w) {
     memset(w->fresh, 0, (size_t)(2 * s->k * s->width) * sizeof *w->fresh);
     for (int64_t q = s->inner; q < s->b; q++)
         for (int64_t e = 0; e < s->k; e++)
@@ -201,7 +204,8 @@ static void load_wrapped(const dpmf_i_epochs_shape *s, scratch *w) {
             }
 }
 
-static void load_position(const dpmf_i_epochs_shape *s, const double *lower, double root, int64_t i, scratch *w) {
+static void load_position(const dpmf_i_optimum_epochs_shape *s, const double *lower, double root, int64_t i,
+                          scratch *w) {
     int64_t k = s->k;
     const double *l = lower + i * k * k;
     memset(w->fresh, 0, (size_t)(2 * k * s->width) * sizeof *w->fresh);
@@ -214,7 +218,7 @@ static void load_position(const dpmf_i_epochs_shape *s, const double *lower, dou
     }
 }
 
-static void load_border(const dpmf_i_epochs_shape *s, const double *lower, double root, int64_t q, scratch *w) {
+static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lower, double root, int64_t q, scratch *w) {
     int64_t k = s->k, column = column_of(s, 0, q);
     const double *l = lower + q * k * k;
     memset(w->fresh, 0, (size_t)(k * s->width) * sizeof *w->fresh);
@@ -224,7 +228,7 @@ static void load_border(const dpmf_i_epochs_shape *s, const double *lower, doubl
 }
 
 /* Pending rows move up by one position, the fresh ones of the position that enters behind them. */
-static void advance(const dpmf_i_epochs_shape *s, int enters, scratch *w) {
+static void advance(const dpmf_i_optimum_epochs_shape *s, int enters, scratch *w) {
     int64_t k = s->k, slots = (s->p + 1) * k;
     int64_t kept = (s->p - 1) * k;
     memmove(w->pending, w->pending + k * s->width, (size_t)(kept * s->width) * sizeof *w->pending);
@@ -239,8 +243,8 @@ static void advance(const dpmf_i_epochs_shape *s, int enters, scratch *w) {
     }
 }
 
-static void factor(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kernels, const double *lower, double root,
-                   scratch *w, dpmf_i_epochs_node *node) {
+static void factor(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, const double *lower,
+                   double root, scratch *w, dpmf_i_optimum_epochs_node *node) {
     memset(w->pending, 0, (size_t)(s->p * s->k * s->width) * sizeof *w->pending);
     memset(node->border, 0, (size_t)(s->p * s->k * s->border) * sizeof *node->border);
     load_wrapped(s, w);
@@ -281,7 +285,7 @@ static void symmetrize(int64_t n, double *a, int64_t stride) {
 }
 
 /* The border's triangle R becomes R^-1 R^-T. */
-static void invert_border(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kernels, scratch *w,
+static void invert_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
                           double *border) {
     int64_t m = s->p * s->k;
     memset(w->solved, 0, (size_t)(m * s->border) * sizeof *w->solved);
@@ -297,7 +301,7 @@ static void invert_border(const dpmf_i_epochs_shape *s, const dpmf_i_block_kerne
 }
 
 /* T[J,J] for the position before i. */
-static void slide(const dpmf_i_epochs_shape *s, const double *blocks, scratch *w) {
+static void slide(const dpmf_i_optimum_epochs_shape *s, const double *blocks, scratch *w) {
     int64_t k = s->k, all = 2 * s->p * k, slots = s->p * k;
     for (int64_t r = slots - 1; r >= k; r--) /* the other slots move down by one, the last drops out */
         for (int64_t c = slots - 1; c >= k; c--)
@@ -314,9 +318,9 @@ static void slide(const dpmf_i_epochs_shape *s, const double *blocks, scratch *w
     }
 }
 
-static void covariances(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels *kernels, scratch *w,
-                        dpmf_i_epochs_node *node) {
-    int64_t k = s->k, m = s->p * k, all = 2 * m, inner = all + k, narrow = dpmf_i_block_pad(k);
+static void covariances(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
+                        dpmf_i_optimum_epochs_node *node) {
+    int64_t k = s->k, m = s->p * k, all = 2 * m, inner = all + k, narrow = dpmf_i_kernels_block_pad(k);
     invert_border(s, kernels, w, node->border);
     memset(w->s, 0, (size_t)(all * s->beside) * sizeof *w->s);
     for (int64_t r = 0; r < m; r++)
@@ -347,16 +351,17 @@ static void covariances(const dpmf_i_epochs_shape *s, const dpmf_i_block_kernels
     }
 }
 
-void dpmf_i_epochs_node_run(const dpmf_i_epochs_shape *shape, const double *lower, double shift,
-                            dpmf_i_epochs_node *node) {
-    const dpmf_i_block_kernels *kernels = dpmf_i_block_kernels_get();
+void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower, double shift,
+                                    dpmf_i_optimum_epochs_node *node) {
+    const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
     scratch w;
     (void)scratch_layout(shape, node->work, &w);
     factor(shape, kernels, lower, sqrt(shift), &w, node);
     covariances(shape, kernels, &w, node);
 }
 
-void dpmf_i_epochs_node_diagonal(const dpmf_i_epochs_shape *s, const dpmf_i_epochs_node *node, double *out) {
+void dpmf_i_optimum_epochs_node_diagonal(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_optimum_epochs_node *node,
+                                         double *out) {
     int64_t k = s->k;
     for (int64_t i = 0; i < s->b; i++)
         for (int64_t r = 0; r < k; r++) {

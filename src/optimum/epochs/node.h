@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-typedef struct dpmf_i_epochs_shape {
+typedef struct dpmf_i_optimum_epochs_shape {
     int64_t n, k, b;
     int p;           /* sub-diagonals of A^-1 = Q, 1 or 2; b > p */
     int64_t inner;   /* b - p positions, eliminated in order; the p others are the border */
@@ -22,31 +22,34 @@ typedef struct dpmf_i_epochs_shape {
      * mix[i k k ...], upper triangular, holds the reversed L_i^-1 that couples the rows of a position.
      */
     double *mix;
-} dpmf_i_epochs_shape;
+} dpmf_i_optimum_epochs_shape;
 
 /* Named workloads without Nesterov momentum, b > p. `reversed` as for `mix`, which the caller fills. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                       int reversed, dpmf_i_epochs_shape *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                               int reversed, dpmf_i_optimum_epochs_shape *out);
 /* Not for a reversed one. weights NULL: all ones. */
-void dpmf_i_epochs_shape_weigh(dpmf_i_epochs_shape *shape, const dpmf_workload *workload, const double *weights);
-void dpmf_i_epochs_shape_free(dpmf_i_epochs_shape *shape);
+void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *shape, const dpmf_workload *workload,
+                                       const double *weights);
+void dpmf_i_optimum_epochs_shape_free(dpmf_i_optimum_epochs_shape *shape);
 
 /* What one node leaves behind. With T = (K + sV)^-1, J the p positions after i and the border: */
-typedef struct dpmf_i_epochs_node {
+typedef struct dpmf_i_optimum_epochs_node {
     double *rows;   /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
     double *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
     double *border; /* p k x border: T of the border */
     double *work;   /* scratch */
-} dpmf_i_epochs_node;
+} dpmf_i_optimum_epochs_node;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_epochs_node_create(const dpmf_i_epochs_shape *shape, dpmf_i_epochs_node *out);
-void dpmf_i_epochs_node_free(dpmf_i_epochs_node *node);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *shape,
+                                                              dpmf_i_optimum_epochs_node *out);
+void dpmf_i_optimum_epochs_node_free(dpmf_i_optimum_epochs_node *node);
 
 /* lower: b blocks of k x k, V_i = L_i L_i'. */
-void dpmf_i_epochs_node_run(const dpmf_i_epochs_shape *shape, const double *lower, double shift,
-                            dpmf_i_epochs_node *node);
+void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower, double shift,
+                                    dpmf_i_optimum_epochs_node *node);
 
 /* out: b blocks of k x k, T[i,i]. */
-void dpmf_i_epochs_node_diagonal(const dpmf_i_epochs_shape *shape, const dpmf_i_epochs_node *node, double *out);
+void dpmf_i_optimum_epochs_node_diagonal(const dpmf_i_optimum_epochs_shape *shape,
+                                         const dpmf_i_optimum_epochs_node *node, double *out);
 
 #endif

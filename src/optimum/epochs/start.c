@@ -13,12 +13,12 @@
 enum { COARSE_MIN = 16, COARSER = 4 };
 
 /* The fine step that coarse step t stands for. */
-static int64_t fine_step(const dpmf_i_epochs *e, int64_t coarse, int64_t t) {
+static int64_t fine_step(const dpmf_i_optimum_epochs *e, int64_t coarse, int64_t t) {
     int64_t step = t / coarse * e->b + t % coarse * e->b / coarse;
     return step < e->n ? step : e->n - 1;
 }
 
-static dpmf_status coarsen(const dpmf_i_epochs *e, int64_t coarse, dpmf_workload **out, double **weights) {
+static dpmf_status coarsen(const dpmf_i_optimum_epochs *e, int64_t coarse, dpmf_workload **out, double **weights) {
     const dpmf_workload *a = e->workload;
     int64_t last = e->n - (e->k - 1) * e->b, n = (e->k - 1) * coarse + (last * coarse + e->b - 1) / e->b;
     double *rates = NULL;
@@ -27,19 +27,19 @@ static dpmf_status coarsen(const dpmf_i_epochs *e, int64_t coarse, dpmf_workload
     dpmf_workload_options o = {pow(a->momentum, ratio), a->nesterov, a->decay, NULL};
     dpmf_status status = DPMF_OK;
     if (a->learning_rate != NULL) {
-        TRY(dpmf_i_alloc_doubles(n, "coarse learning rates", &rates));
+        TRY(dpmf_i_base_alloc_doubles(n, "coarse learning rates", &rates));
         for (int64_t t = 0; t < n; t++)
             rates[t] = a->learning_rate[fine_step(e, coarse, t)];
         o.learning_rate = rates;
     }
     if (e->weights != NULL) {
-        TRY_DONE(dpmf_i_alloc_doubles(n, "coarse weights", weights));
+        TRY_DONE(dpmf_i_base_alloc_doubles(n, "coarse weights", weights));
         for (int64_t t = 0; t < n; t++)
             (*weights)[t] = e->weights[fine_step(e, coarse, t)];
     }
     TRY_DONE(dpmf_workload_create(n, &o, out));
 done:
-    dpmf_i_free(rates);
+    dpmf_i_base_free(rates);
     return status;
 }
 
@@ -62,35 +62,35 @@ static void stretch(int64_t fine, int64_t coarse, int64_t width, const double *f
     }
 }
 
-static void stretch_weights(const dpmf_i_epochs_climb *from, dpmf_i_epochs_climb *to) {
-    const dpmf_i_epochs *fine = to->epochs, *coarse = from->epochs;
+static void stretch_weights(const dpmf_i_optimum_epochs_climb *from, dpmf_i_optimum_epochs_climb *to) {
+    const dpmf_i_optimum_epochs *fine = to->epochs, *coarse = from->epochs;
     for (int64_t t = 0; t < fine->n; t++) {
         int64_t u = t / fine->b * coarse->b + t % fine->b * coarse->b / fine->b;
         to->y[to->first_weight + t] = from->y[from->first_weight + (u < coarse->n ? u : coarse->n - 1)];
     }
 }
 
-dpmf_status dpmf_i_epochs_climb_start(dpmf_i_epochs_climb *c) {
-    dpmf_i_epochs *e = c->epochs, few = {0};
+dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
+    dpmf_i_optimum_epochs *e = c->epochs, few = {0};
     int64_t coarse = e->b / COARSER;
     dpmf_workload *workload = NULL;
     double *weights = NULL;
-    dpmf_i_epochs_climb climb = {0};
+    dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     if (e->dense || coarse < COARSE_MIN) return DPMF_OK;
     TRY_DONE(coarsen(e, coarse, &workload, &weights));
-    TRY_DONE(dpmf_i_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
-    TRY_DONE(dpmf_i_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
+    TRY_DONE(dpmf_i_optimum_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
-    TRY_DONE(dpmf_i_epochs_climb_start(&climb));
-    TRY_DONE(dpmf_i_epochs_climb_run(&climb, 1e-5, 200));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_start(&climb));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, 200));
     stretch(e->b, coarse, 1, climb.y, c->y);
     stretch(e->b, coarse, c->correlations, climb.y + coarse, c->y + e->b);
     if (e->max_loss) stretch_weights(&climb, c);
 done:
-    dpmf_i_epochs_climb_free(&climb);
-    dpmf_i_epochs_free(&few);
-    dpmf_i_free(weights);
+    dpmf_i_optimum_epochs_climb_free(&climb);
+    dpmf_i_optimum_epochs_free(&few);
+    dpmf_i_base_free(weights);
     dpmf_workload_free(workload);
     return status;
 }
