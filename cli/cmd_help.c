@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options.c. */
+/* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
 #include "options/completion.h"
 #include "options/verbs.h"
 #include "output.h"

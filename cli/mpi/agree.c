@@ -31,7 +31,7 @@ static int add_file(EVP_MD_CTX *digest, const char *path) {
     return fine;
 }
 
-/* The file that train_data.c reads: NAME, or NAME.gz where only that is there. */
+/* The file that train/data.c reads: NAME, or NAME.gz where only that is there. */
 static int add_idx(EVP_MD_CTX *digest, const char *directory, const char *name) {
     char path[PATH_ROOM];
     snprintf(path, sizeof path, "%s/%s", directory, name);

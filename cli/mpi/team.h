@@ -18,7 +18,7 @@ extern team own_team;
 void team_open(void);     /* after MPI_Init: what this process says is kept until team_close */
 int team_close(int code); /* collective: one message, and the exit code that all end with */
 
-/* The collective calls of train.h. */
+/* The collective calls of train/train.h. */
 int team_all(int code);
 dpmf_status team_step(dpmf_status status);
 dpmf_status team_reduce(void *context, float *sums, int64_t count);
@@ -36,7 +36,7 @@ int team_same_weights(training *t);
 /* Does everybody run the same? (agree.c) */
 int team_agree(training *t);
 
-/* Those of train.h, for this process (training.c). */
+/* Those of train/train.h, for this process (training.c). */
 const training_team *team_training(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion scripts for shells, from the tables of options.c. */
+/* Completion scripts for shells, from the tables of options/options.c. */
 #ifndef DPMF_CLI_COMPLETION_H
 #define DPMF_CLI_COMPLETION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of verbs and the one table of options. Parsing, `--help`, the manual page and the completion scripts
- * all read them; a new verb is a cmd_<verb>.c, a row of verbs.c and its bit in the options of options.c that it takes.
+ * all read them; a new verb is a cmd_<verb>.c, a row of options/verbs.c and its bit in the options of options/options.c that it takes.
  */
 #ifndef DPMF_CLI_OPTIONS_H
 #define DPMF_CLI_OPTIONS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From argv to `arguments`, by the table of options.c. `--name VALUE`, `--name=VALUE` and `-o VALUE` are read; `--`
+ * From argv to `arguments`, by the table of options/options.c. `--name VALUE`, `--name=VALUE` and `-o VALUE` are read; `--`
  * ends the options. A value of its own may start with one dash (its own check then refuses it, with the accepted range)
  * but not with two, so that a forgotten value does not eat the next option; `-oVALUE` is refused, so that `-out FILE`
  * does not write a file named "ut".

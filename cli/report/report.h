@@ -85,7 +85,7 @@ void section_cost(const report *r, text_buffer *t);
 void section_assumptions(const report *r, text_buffer *t);
 void section_foot(const report *r, text_buffer *t);
 
-/* The two pictures of coefficients (report_coefficients.c), from columns of C and of W. */
+/* The two pictures of coefficients (report/coefficients.c), from columns of C and of W. */
 typedef struct column_pair {
     int64_t rows, steps;  /* of C */
     const double *first;  /* column 0 */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Published tables and figures, ours beside theirs. The tables as data: reproduce_<paper>.c, listed in
- * reproduce_tables.c. Their values: reproduce_compute.c, and reproduce_book.c for what several figures share. How they
- * are shown: reproduce_print.c, reproduce_markdown.c. A table to come is one more entry of `published_tables`.
+ * reproduce/tables.c. Their values: reproduce/compute.c, and reproduce/book.c for what several figures share. How they
+ * are shown: reproduce/print.c, reproduce/markdown.c. A table to come is one more entry of `published_tables`.
  */
 #ifndef DPMF_CLI_REPRODUCE_H
 #define DPMF_CLI_REPRODUCE_H
@@ -43,7 +43,7 @@ typedef enum relation {
     AT_LEAST
 } relation;
 
-typedef struct book book; /* reproduce_book.h */
+typedef struct book book; /* reproduce/book.h */
 struct published_table;
 struct published_claim;
 

@@ -28,12 +28,12 @@ typedef struct training {
 } training;
 
 /* Each: 0, or the exit code after a message. */
-int training_data(training *t);        /* train, test, the model's size (train_data.c) */
+int training_data(training *t);        /* train, test, the model's size (train/data.c) */
 int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */
 int training_workload(training *t);    /* workload and schedule */
-int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train_mechanism.c) */
+int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train/mechanism.c) */
 int training_sampler(training *t);     /* what the mechanism assumes */
-int training_print(const training *t); /* train_answer.c */
+int training_print(const training *t); /* train/answer.c */
 
 dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* given, read, or fresh (cmd_train.c) */
 

@@ -31,10 +31,10 @@ typedef struct dpmf_i_account_pair {
     int64_t compositions; /* >= 1 */
 } dpmf_i_account_pair;
 
-/* account_text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
+/* account/text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *sampling);
 
-/* ---- account_gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
+/* ---- account/gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 
 double dpmf_i_account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
 double dpmf_i_account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
@@ -45,7 +45,7 @@ double dpmf_i_account_zcdp_epsilon(double rho, double log_delta);
 double dpmf_i_account_zcdp_log_delta(double rho, double epsilon);
 double dpmf_i_account_zcdp_rho(double epsilon, double log_delta); /* the largest rho */
 
-/* ---- account_rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
+/* ---- account/rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
 
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_divergence(const dpmf_i_account_pair *pair, double order,
                                                           double *out); /* composed */
@@ -54,11 +54,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon,
                                                          double *log_delta);
 
-/* ---- account_contour.c: near exact, an estimate with its error; for search ---- */
+/* ---- account/contour/contour.c: near exact, an estimate with its error; for search ---- */
 
 /*
  * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
- * and the caller falls back on account_dots.c).
+ * and the caller falls back on account/dots/dots.c).
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, double epsilon,
                                                              double *log_delta, double *error);
@@ -66,7 +66,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_accoun
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, double log_delta,
                                                            double *epsilon, double *error);
 
-/* ---- account_dots.c: certified upper bounds by connect-the-dots discretisation ---- */
+/* ---- account/dots/dots.c: certified upper bounds by connect-the-dots discretisation ---- */
 
 /*
  * relative and absolute: the wanted slack in epsilon, whichever is larger. `hint`: a guess of epsilon (from the
@@ -88,7 +88,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_p
                                                           const dpmf_i_account_dots_options *options, double *log_delta,
                                                           int *met);
 
-/* ---- account.c: all directions of an adjacency together, by the engine asked for ---- */
+/* ---- account/account.c: all directions of an adjacency together, by the engine asked for ---- */
 
 typedef struct dpmf_i_account_composed {
     double sigma; /* per zero-out sensitivity */

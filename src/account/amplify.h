@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Amplification: a strategy under sampling as the numbers that accounting knows. */
-#ifndef DPMF_AMPLIFY_H
-#define DPMF_AMPLIFY_H
+#ifndef DPMF_ACCOUNT_AMPLIFY_H
+#define DPMF_ACCOUNT_AMPLIFY_H
 
 #include "account/montecarlo/montecarlo.h"
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The sampling and the strategy become
- * compositions, a probability and a sensitivity (amplify.c), and an engine answers (account.c).
+ * compositions, a probability and a sensitivity (account/amplify.c), and an engine answers (account/account.c).
  */
 #include "account/calibrate.h"
 

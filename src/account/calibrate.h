@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calibration: a question about privacy as the user asks it, made into what accounting knows. */
-#ifndef DPMF_CALIBRATE_H
-#define DPMF_CALIBRATE_H
+#ifndef DPMF_ACCOUNT_CALIBRATE_H
+#define DPMF_ACCOUNT_CALIBRATE_H
 
 #include "account/account.h"
 #include "account/amplify.h"
@@ -29,7 +29,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_sigma(double sigma);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_epsilon(double epsilon);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_delta(double delta);
 
-/* calibrate_montecarlo.c: the three questions for Monte Carlo schemes; *out has its common parts already. */
+/* account/calibrate_montecarlo.c: the three questions for Monte Carlo schemes; *out has its common parts already. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
                                                            dpmf_privacy *out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, double sigma, double epsilon,

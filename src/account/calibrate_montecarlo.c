@@ -5,7 +5,7 @@
  * release of the sensitivity under cyclic or min-separation participation.
  *
  * `unconditional`: the number of samples and the claimed delta_b are fixed first; the mechanism is released only if the
- * test passes, so that the guarantee holds with no "with probability" (account_montecarlo.h). What candidate is tested
+ * test passes, so that the guarantee holds with no "with probability" (account/montecarlo/montecarlo.h). What candidate is tested
  * is searched for with other samples beforehand.
  */
 #include "account/calibrate.h"

@@ -43,7 +43,7 @@ dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *
  */
 typedef struct dpmf_i_account_moment {
     const dpmf_i_account_pair *pair;
-    double log_odds, spread; /* ln(q/(1-q)); S of account_pair.c */
+    double log_odds, spread; /* ln(q/(1-q)); S of account/pair.c */
     double fineness;
     int64_t points; /* evaluations of the integrand so far */
 } dpmf_i_account_moment;

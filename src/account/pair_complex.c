@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moment generating function of the privacy loss at complex z = t + is, s >= 0. Notation as in account_pair.c:
+ * The moment generating function of the privacy loss at complex z = t + is, s >= 0. Notation as in account/pair.c:
  * M(z) = E[e^u], u = (z+1) l, -z l or (z+1) l - z l-.
  *
  * On the real line e^u turns with s l(x), up to s / sigma^2 a unit, and its integral is far smaller than its modulus:

@@ -11,7 +11,7 @@
  * t; at its least, epsilon = K'(t) + ln(t/(1+t)) and ln delta = K - t K' - ln(1+t): one equation in t for either
  * question, solved by bisection of ln t. Any t gives a bound, so t needs no care; K does.
  *
- * The bound K: n times the quadrature of account_pair.c, plus its stated error (rounding, and the tails left out), plus
+ * The bound K: n times the quadrature of account/pair.c, plus its stated error (rounding, and the tails left out), plus
  * twice what changes when its step is halved (the trapezoid rule converges geometrically: the finer value is off by far
  * less than that), plus 1e-13 of it for the arithmetic after it.
  */

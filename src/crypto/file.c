@@ -6,10 +6,9 @@
  * where an existing file must stay. So the name never leads to a part of a file, and of two programs that make the same
  * new file one fails.
  */
-#include "crypto/file.h"
+#include "crypto/crypto.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,10 +8,9 @@
  * One block of output is all that is ever needed, so that the expansion has a single step. The salt is fixed and names
  * the project; info is label, a zero byte, digest: the zero keeps ("ab", "c") and ("a", "bc") apart.
  */
-#include "crypto/key.h"
+#include "crypto/crypto.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
 
 #include <errno.h>
 #include <openssl/evp.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The master key, as users have it: new, from a file, or, for tests, from a number. */
-#include "crypto/file.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <inttypes.h>
 #include <string.h>

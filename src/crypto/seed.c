@@ -3,7 +3,7 @@
  * Seed noise Z[row, coordinate]: whole groups of 64 coordinates go straight to the caller's memory, the group at either
  * end by way of a small buffer. The kernels and the specification: kernels/seed_body.inc, docs/noise.md.
  */
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include "base/memory.h"
 #include "kernels/seed.h"

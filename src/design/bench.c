@@ -8,7 +8,7 @@
  */
 #include "base/memory.h"
 #include "design/design.h"
-#include "noise/plan.h"
+#include "noise/noise.h"
 #include "strategy/strategy.h"
 
 #include <math.h>

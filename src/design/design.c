@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/threads.h"
-#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <math.h>

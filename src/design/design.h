@@ -2,7 +2,7 @@
 /*
  * Design: what its parts share. A problem is the question with its presets filled in; every part that knows some
  * families offers strategies, and dpmf_i_design_add makes a candidate of each: its losses, its sigma, its memory. The
- * choice (design_choice.c) is the same for all of them.
+ * choice (design/choice.c) is the same for all of them.
  */
 #ifndef DPMF_DESIGN_H
 #define DPMF_DESIGN_H
@@ -74,12 +74,12 @@ dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem
 int dpmf_i_design_may_skip(dpmf_status status);
 
 /*
- * design_federated.c: adds the candidates of the federated case (p->options.federated). p->participation is min-sep
+ * design/federated.c: adds the candidates of the federated case (p->options.federated). p->participation is min-sep
  * with options.epochs and options.separation_low; p->unsampled is filled in, and the options have been checked: 1 <= separation_low <= separation_high, (epochs - 1) separation_low < steps, sampling none.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p);
 
-/* design_families.c, design_bands.c: the candidates of all other cases. */
+/* design/families.c, design/bands.c: the candidates of all other cases. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
 
@@ -101,22 +101,22 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
                                                      double *noise);
 
-/* design_bench.c: seconds that a row of noise of p->options.dim numbers takes, and over those of independent noise. */
+/* design/bench.c: seconds that a row of noise of p->options.dim numbers takes, and over those of independent noise. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
                                                 double *seconds, double *overhead);
 
 /*
- * design_offer.c: the proven lower bound, unless a family has found it on its way, and every candidate's ratio to it.
+ * design/offer.c: the proven lower bound, unless a family has found it on its way, and every candidate's ratio to it.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p);
 
-/* design_choice.c: measures entry i unless that has been done, or need not be. */
+/* design/choice.c: measures entry i unless that has been done, or need not be. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
 
 /* Orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);
 
-/* design_words.c: reasons of all candidates; why this one; what to see to. */
+/* design/words.c: reasons of all candidates; why this one; what to see to. */
 enum { DPMF_I_DESIGN_WHY = 2000, DPMF_I_DESIGN_WARNINGS = 8, DPMF_I_DESIGN_WARNING = 500 };
 void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen);
 void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]);

@@ -31,7 +31,7 @@
 #include "design/federated.h"
 
 #include "base/memory.h"
-#include "optimize/toeplitz/toeplitz.h"
+#include "optimize/optimize.h"
 #include "strategy/strategy.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Federated candidates: strategies and how their losses change with the separation (design_federated.c). */
+/* Federated candidates: strategies and how their losses change with the separation (design/federated.c). */
 #ifndef DPMF_DESIGN_FEDERATED_H
 #define DPMF_DESIGN_FEDERATED_H
 

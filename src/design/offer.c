@@ -12,7 +12,6 @@
 #include "base/sum.h"
 #include "design/design.h"
 #include "noise/noise.h"
-#include "noise/stream.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

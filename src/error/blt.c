@@ -5,14 +5,13 @@
  *
  *     y_t = z_t - alpha'm_t,    m_{t+1} = Lambda m_t + 1 y_t
  *
- * drives the workload's recursion on (mom, o) (error.h). With P = Cov m and u = Cov(m_t, y_t) = -P alpha,
+ * drives the workload's recursion on (mom, o) (error/error.h). With P = Cov m and u = Cov(m_t, y_t) = -P alpha,
  *
  *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
  *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
  *
  * and the covariances of m with mom and o alike, O(d^2) a step.
  */
-#include "strategy/blt.h"
 #include "base/sum.h"
 #include "error/error.h"
 #include "strategy/strategy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error of any strategy whose noise covariance Y = W W' has cheap rows, under a named workload (error.h): carry
+ * Error of any strategy whose noise covariance Y = W W' has cheap rows, under a named workload (error/error.h): carry
  * Cov(m_{t-1}, y_u) and Cov(o_{t-1}, y_u) for all u >= t. O(n^2) time, O(n) memory, one pass.
  */
 #include "base/memory.h"

@@ -22,9 +22,7 @@
 #include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
-#include "strategy/blt.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "workload/workload.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes to the row norms of B = A C^-1; error.c chooses among them. Each fills per_step with |B[t,:]|^2. */
+/* The routes to the row norms of B = A C^-1; error/error.c chooses among them. Each fills per_step with |B[t,:]|^2. */
 #ifndef DPMF_ERROR_H
 #define DPMF_ERROR_H
 
 #include "base/status.h"
-#include "strategy/tree.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 /*
@@ -41,31 +41,31 @@ static inline void dpmf_i_error_moments_advance(const dpmf_i_error_drive *d, dou
 /* Progress of step t of n, asked seldom enough not to cost. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n);
 
-/* error_recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
+/* error/recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                   double *per_step);
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                   double *per_step);
 
 /*
- * error_toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
+ * error/toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
  * count) if the workload is Toeplitz too, else O(n^2).
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
                                                           const double *scale, const dpmf_run *run, double *per_step);
 
-/* error_covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
+/* error/covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                     double *per_step);
 
 /*
- * error_tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
+ * error/tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
  * multiplies the noise of each step (column normalization).
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_strategy_tree_kind kind, int64_t stamps,
                                               const double *scale, const dpmf_run *run, double *per_step);
 
-/* error_columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
+/* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                  double *per_step);
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,

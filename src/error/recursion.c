@@ -2,7 +2,7 @@
 /*
  * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
  *
- * The noise y_t = (C^-1 z)_t drives the workload's recursion (error.h). Given Var y_t and its covariances with m_{t-1}
+ * The noise y_t = (C^-1 z)_t drives the workload's recursion (error/error.h). Given Var y_t and its covariances with m_{t-1}
  * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
  *
  *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.

@@ -3,14 +3,14 @@
  * The route for a Toeplitz C whose columns are normalized, or under a learning-rate schedule: named workloads.
  *
  * B = A D C^-1 with d_t the norm of column t of C (1 without normalization) and h the first column of C^-1. Column u of
- * B is the recursion of A (workload.h) driven by y_t = d_t h_{t-u}:
+ * B is the recursion of A (workload/workload.h) driven by y_t = d_t h_{t-u}:
  *
  *     m_t = beta m_{t-1} + y_t,   o_t = keep_t o_{t-1} + rate_t (from_m m_t + from_y y_t),   B[t,u] = o_t.
  *
  * All columns go from row to row together: O(n) a row. Where A is Toeplitz and C has b bands, only the last b - 1
  * columns of C are short, d_t is constant before them, and the rows before them are those of a Toeplitz matrix
- * (error.c); columns start there from its series. So O(n b) in all, against O(n b^2) by the covariance of past outputs
- * (error_recursion.c), and O(n^2) under a schedule.
+ * (error/error.c); columns start there from its series. So O(n b) in all, against O(n b^2) by the covariance of past outputs
+ * (error/recursion.c), and O(n^2) under a schedule.
  */
 #include "error/error.h"
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error of tree aggregation under a named workload (error.h), O(log n) a step: the noise depends on the past through
+ * Error of tree aggregation under a named workload (error/error.h), O(log n) a step: the noise depends on the past through
  * the few pending nodes only, so their covariance with the workload's state is all that has to be carried.
  *
  * tree, tree-online: the estimates E_l of pending nodes are independent of each other, with variance v_l = 1 or
  * 2^l/(2^(l+1)-1); carry Cov(m, E_l) and Cov(o, E_l).
  *
  * tree-full: the pending right halves are not independent; carry the covariance matrix of (o, m, current node, pending
- * halves), of order L + 3, through the splits of strategy_tree.c.
+ * halves), of order L + 3, through the splits of strategy/tree.c.
  *
  * For stamps the pending nodes start anew in each block while m and o go on. `scale` multiplies the noise of a step.
  */
-#include "strategy/tree.h"
 #include "base/memory.h"
 #include "error/error.h"
 #include "strategy/strategy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two inner loops of optimum_epochs_node.c, for small row-major blocks; the same bits on every instruction set. */
-#ifndef DPMF_OPTIMUM_EPOCHS_KERNEL_H
-#define DPMF_OPTIMUM_EPOCHS_KERNEL_H
+/* The two inner loops of optimum/epochs/node.c, for small row-major blocks; the same bits on every instruction set. */
+#ifndef DPMF_KERNELS_BLOCK_H
+#define DPMF_KERNELS_BLOCK_H
 
 #include <stdint.h>
 

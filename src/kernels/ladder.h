@@ -22,7 +22,7 @@ typedef struct dpmf_i_kernels_ladder_one {
 } dpmf_i_kernels_ladder_one;
 
 /*
- * A of two sub-diagonals as the chain of optimum_chain.h, whose names these are; p_t the weight of step t, 1/g_t above.
+ * A of two sub-diagonals as the chain of optimum/chain.h, whose names these are; p_t the weight of step t, 1/g_t above.
  * cross_t >= 0 wherever learning rates do not rise: then nothing is subtracted. scratch: dpmf_i_kernels_ladder_two_scratch(n).
  */
 typedef struct dpmf_i_kernels_ladder_two {

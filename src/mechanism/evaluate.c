@@ -3,8 +3,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "base/text.h"
-#include "optimum/bound.h"
-#include "strategy/blt.h"
+#include "optimum/optimum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mechanism file: the description of mechanism.c in a safetensors container (safetensors.h).
+ * The mechanism file: the description of mechanism/mechanism.c in a safetensors container (safetensors.h).
  *
  * The reader trusts nothing: the container is checked first (sizes, offsets, duplicate keys, canonical form, digest),
  * then every object is built by the constructors that users call, with their checks, and at last the description of
@@ -11,10 +11,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "optimum/bound.h"
+#include "optimum/optimum.h"
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
-#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <math.h>

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "strategy/strategy.h"
-#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <math.h>

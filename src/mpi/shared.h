@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of libdpmf_mpi share. It stands on dpmf.h alone: a library of its own, beside libdpmf. */
-#ifndef DPMF_MPI_INTERNAL_H
-#define DPMF_MPI_INTERNAL_H
+#ifndef DPMF_MPI_SHARED_H
+#define DPMF_MPI_SHARED_H
 
 #include "dpmf_mpi.h"
 

@@ -9,7 +9,7 @@
 #include "noise/noise.h"
 
 #include "base/memory.h"
-#include "crypto/file.h"
+#include "crypto/crypto.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>

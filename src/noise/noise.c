@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Noise: the public stream. Rows come from noise_stream.h, which knows the strategy; here are the scale, the key, the
+ * Noise: the public stream. Rows come from noise/stream.h, which knows the strategy; here are the scale, the key, the
  * state file and the rules of when a row may be handed out:
  *
  *     row t of the run = clip x sigma x sensitivity x row t of W Z,    subkey = HKDF(key, label, mechanism digest)

@@ -3,6 +3,7 @@
 #ifndef DPMF_NOISE_H
 #define DPMF_NOISE_H
 
+#include "noise/plan.h"
 #include "noise/prefetch.h"
 #include "noise/record.h"
 #include "noise/state.h"
@@ -32,7 +33,7 @@ struct dpmf_noise {
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
 
-/* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise_checkpoint.c). */
+/* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise/checkpoint.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
 
 /* Ends prefetching for now; the second also brings the stream to noise->step. The stream is then the caller's. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A shard's buffers from the checkpoints of other shards of the same stream. Every family keeps its buffers as rows of
- * numbers, one a coordinate, and what row is where does not depend on the shard (noise_stream.h): the part of a row that
+ * numbers, one a coordinate, and what row is where does not depend on the shard (noise/stream.h): the part of a row that
  * two shards share is copied. A checkpoint is read whole, and authenticated, one at a time; nothing of it is used
  * before that. Buffers that no checkpoint covers, or that come from different rows, are refused.
  */
 #include "base/memory.h"
-#include "crypto/file.h"
+#include "crypto/crypto.h"
 #include "noise/noise.h"
 
 #include <inttypes.h>

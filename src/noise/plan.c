@@ -12,8 +12,7 @@
 #include "noise/plan.h"
 
 #include "base/memory.h"
-#include "strategy/blt.h"
-#include "strategy/tvblt.h"
+#include "strategy/strategy.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -67,14 +67,14 @@ struct dpmf_i_noise_stream {
 };
 
 /* ---- the families: each fills in its part of the plan ---- */
-void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise_banded.c */
-void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise_blt.c: BLT and TV-BLT */
-void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead);   /* noise_filter.c: C^-1 of few bands */
-void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);    /* noise_filter.c: any W */
-void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                     /* noise_tree.c: trees, low rank */
-void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise_steps.c: the strategy's own step, in double */
+void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/banded.c */
+void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
+void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead);   /* noise/filter.c: C^-1 of few bands */
+void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);    /* noise/filter.c: any W */
+void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                     /* noise/tree.c: trees, low rank */
+void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
 
-/* ---- helpers (noise_stream.c) ---- */
+/* ---- helpers (noise/stream.c) ---- */
 
 /* The product of the norms that scale row t. */
 double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t);
@@ -82,10 +82,10 @@ double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t);
 /* The first row of Z that step t takes. */
 uint64_t dpmf_i_noise_stream_seed_row(dpmf_i_noise_stream *s, int64_t t);
 
-/* The whole W of the leaf, length x leaf_rows (noise_whole.c). */
+/* The whole W of the leaf, length x leaf_rows (noise/whole.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_whole_inverse(const dpmf_strategy *leaf, double *w);
 
-/* A file of `bytes` in the directory, without a name, as memory (noise_scratch.c). */
+/* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);
 void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
 

@@ -11,8 +11,7 @@
  */
 #include "noise/record.h"
 
-#include "crypto/file.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state file: three records of 512 bytes. The first names the stream (noise_record.h); the other two are written in
+ * The state file: three records of 512 bytes. The first names the stream (noise/record.h); the other two are written in
  * turn, in place, each followed by fdatasync:
  *
  *     0 sequence   8 reserved   16 arrived   zeros to 480   480 HMAC-SHA256 (MAC of the first record | body)
@@ -20,8 +20,7 @@
 #include "noise/state.h"
 
 #include "base/memory.h"
-#include "crypto/file.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <assert.h>
 #include <errno.h>

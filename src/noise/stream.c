@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream of W Z: which family makes the rows, the steps, and where rows go. The families are in noise_banded.c,
- * noise_filter.c, noise_blt.c, noise_tree.c and noise_steps.c; the memory in noise_plan.c.
+ * The stream of W Z: which family makes the rows, the steps, and where rows go. The families are in noise/banded.c,
+ * noise/filter.c, noise/blt.c, noise/tree.c and noise/steps.c; the memory in noise/plan.c.
  *
  * Nothing here computes: a row is a function of the seeds, of coefficients that are computed in double and rounded once,
  * and of a fixed order of additions. Tiles, look-ahead and threads decide when a number is made, never what it is.

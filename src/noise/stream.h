@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stream of rows of W Z for any strategy, in float or double, over the coordinates [first, first + count): seeds come
- * from noise_seed.h, recursions are those of the strategies' tables. Knows nothing of sigma, files or the public API.
+ * from crypto/seed.h, recursions are those of the strategies' tables. Knows nothing of sigma, files or the public API.
  */
 #ifndef DPMF_NOISE_STREAM_H
 #define DPMF_NOISE_STREAM_H
 
 #include "base/threads.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 typedef struct dpmf_i_noise_stream dpmf_i_noise_stream;
 

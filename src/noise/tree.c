@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams whose step is a short list of combinations: trees (strategy_tree.c: ceil(log2 n) buffers, several seeds a
- * step) and low rank (strategy_lowrank.c: a band of seeds and a few sums).
+ * Streams whose step is a short list of combinations: trees (strategy/tree.c: ceil(log2 n) buffers, several seeds a
+ * step) and low rank (strategy/lowrank.c: a band of seeds and a few sums).
  *
  * A step is linear in (buffers, seeds), so its matrix is read off the strategy's own step: with unit vectors as
  * coordinates, one call gives the whole of it. What has to be done follows: nothing for a buffer that stays as it is,
@@ -10,7 +10,7 @@
  */
 #include "noise/plan.h"
 
-#include "strategy/tree.h"
+#include "strategy/strategy.h"
 
 #include <string.h>
 

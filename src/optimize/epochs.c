@@ -3,9 +3,9 @@
  * The best dense C under several participations.
  *
  *     cyclic   X = C'C zero between the steps of one unit (Pillutla et al. 2025, Problem 4.6), any size: the dual
- *              climbed (optimum_epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
+ *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
- *     full     the same with X diagonal (optimum_epochs_full.c); so is cyclic participation with b = 1
+ *     full     the same with X diagonal (optimum/epochs/full.c); so is cyclic participation with b = 1
  *     min-sep  X banded with free column norms (Problem 4.8): the banded optimum with b bands
  *
  * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
@@ -15,10 +15,7 @@
 
 #include "base/lower.h"
 #include "base/memory.h"
-#include "optimum/epochs/epochs.h"
-#include "optimum/epochs/forms.h"
-#include "optimum/epochs/full.h"
-#include "workload/participation.h"
+#include "optimum/optimum.h"
 #include "workload/workload.h"
 
 #include <math.h>

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "workload/workload.h"
 
 #include <math.h>

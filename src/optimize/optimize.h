@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimize: what optimize.c asks of each family. A family's function finds its best strategy for the workload, the
+ * Optimize: what optimize/optimize.c asks of each family. A family's function finds its best strategy for the workload, the
  * participation and the options, and reports how it ended. Options have been checked for their ranges when it is called
  * (bands within the steps, tolerance, loss); what only the family knows it checks itself. `out` is NULL when no
  * strategy is wanted.
@@ -19,7 +19,7 @@ typedef struct dpmf_i_optimize_task {
 typedef dpmf_status (*dpmf_i_optimize_call)(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
-/* What a family's options may be (optimize_options.c). */
+/* What a family's options may be (optimize/options.c). */
 typedef struct dpmf_i_optimize_family {
     const char *name;
     int bands;       /* 1: needs a number of bands */
@@ -31,27 +31,33 @@ const dpmf_i_optimize_family *dpmf_i_optimize_find(const char *family); /* NULL:
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_check(const dpmf_i_optimize_family *family, int64_t steps,
                                                   const dpmf_optimize_options *options);
 
-/* optimize_toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
+/* optimize/toeplitz/toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                             dpmf_optimization *result);
-/* The same by the sweep, with the taper, or with errors taken as settled (optimize_toeplitz_variants.c). */
+/* The same by the sweep, with the taper, or with errors taken as settled (optimize/toeplitz/variants.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                              dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                            dpmf_optimization *result);
-/* optimize_banded.c */
+/* optimize/banded/banded.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                    dpmf_optimization *result);
-/* optimize_blt.c */
+/* optimize/blt/blt.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                 dpmf_optimization *result);
-/* optimize_epochs.c: dense C under several participations */
+/* optimize/epochs.c: dense C under several participations */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                    dpmf_optimization *result);
-/* optimize_lowrank.c */
+/* optimize/lowrank/lowrank.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);
+
+/*
+ * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
+ * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_taper(int64_t bands, int64_t least, double *c);
 
 #endif

@@ -2,8 +2,8 @@
 /* Optimize: defaults, names, and the checks that all families share. */
 #include "base/status.h"
 #include "optimize/optimize.h"
-#include "strategy/tvblt.h"
-#include "workload/participation.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <string.h>

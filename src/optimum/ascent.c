@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dual of the optimal mechanism (optimum.c), climbed by limited-memory BFGS.
+ * The dual of the optimal mechanism (optimum/optimum.c), climbed by limited-memory BFGS.
  *
  * RMS: maximise log sum phi(v) - 1/2 log sum v. Max loss: maximise log |W|_* over p, q in the simplex; both are concave
  * in the weights. With r_i = phi_i/v_i the derivative by v_i is r_i up to scale, and the optimum has r_i = mean where

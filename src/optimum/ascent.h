@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dual of the optimum, climbed with a certificate at every step: what optimum.c runs at each size. */
+/* The dual of the optimum, climbed with a certificate at every step: what optimum/optimum.c runs at each size. */
 #ifndef DPMF_OPTIMUM_ASCENT_H
 #define DPMF_OPTIMUM_ASCENT_H
 

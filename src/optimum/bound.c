@@ -26,17 +26,16 @@
  * single participation it is one column of A, and not worth its print.
  *
  * The optimum. Under single participation every q in the simplex is such a draw, and the best one is the dual of the
- * optimal mechanism (optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
+ * optimal mechanism (optimum/optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
  * on the rows too, for the max loss. Where the workload has no cheap optimum the nuclear norm stands in.
  *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
-#include "optimum/bound.h"
+#include "optimum/optimum.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "optimum/optimum.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chains of optimum_chain.h from a workload's recursion (workload.h)
+ * The chains of optimum/chain.h from a workload's recursion (workload/workload.h)
  *
  *     mu_t = beta mu_{t-1} + g_t,   u_t = w mu_t + f g_t,   o_t = k_t o_{t-1} + eta_t u_t.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimal C as a matrix: from the weights v (and p) that optimum.c found,
+ * The optimal C as a matrix: from the weights v (and p) that optimum/optimum.c found,
  *
  *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
  *
@@ -8,7 +8,7 @@
  * norm 1 and can only lower errors, so C keeps that bound whatever v is. (Scaling rows and columns by 1/sqrt(X_ii)
  * instead would promise nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
  *
- * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum_chain.h) given observations of each x_t with noise
+ * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum/chain.h) given observations of each x_t with noise
  * of variance 1/(s v_t); the filters of kernels/ladder_body.inc give that of z = (l, m) at one step, and the chain
  * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
  * p (q_1 + u q_2)

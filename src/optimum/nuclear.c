@@ -16,7 +16,7 @@
  *
  *                   by one FFT, O(n log n), for any n: 3 % below |S|_* for prefix sums at n = 1024
  */
-#include "optimum/bound.h"
+#include "optimum/optimum.h"
 
 #include "base/fft.h"
 #include "base/linalg.h"

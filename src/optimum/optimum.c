@@ -4,7 +4,7 @@
  *
  * RMS and weighted (Denisov et al. 2022, Theorem 3.2): minimise tr(A'PA X^-1) over X with unit diagonal. Its dual is
  * maximise 2 tr((V^1/2 A'PA V^1/2)^1/2) - sum v over v > 0, and the optimum is the fixed point of v = phi(v)
- * (optimum_phi.h). Any v certifies:
+ * (optimum/phi.h). Any v certifies:
  *
  *     (sum phi)^2 / sum v  <=  optimal total squared loss  <=  sum phi  max_i phi_i/v_i
  *
@@ -17,7 +17,7 @@
  *
  * A Toeplitz A is its own reversed transpose, so p = reverse(q) there and one evaluation of phi serves both sides.
  *
- * Either dual is climbed by optimum_ascent.c, from the solution for a quarter of the steps, stretched.
+ * Either dual is climbed by optimum/ascent.c, from the solution for a quarter of the steps, stretched.
  */
 #include "optimum/optimum.h"
 

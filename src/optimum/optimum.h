@@ -4,6 +4,10 @@
 #define DPMF_OPTIMUM_H
 
 #include "base/status.h"
+#include "optimum/epochs/epochs.h"
+#include "optimum/epochs/forms.h"
+#include "optimum/epochs/full.h"
+#include "workload/workload.h"
 
 /*
  * RMS: `v` is the (near) fixed point of phi, `p` the weights of the steps or NULL. Max: v and p are the column and row
@@ -26,11 +30,32 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, 
                                                  double tolerance, const dpmf_run *run, dpmf_i_optimum *out);
 /*
  * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper but for rounding; up to 8192 steps
- * (optimum_explicit.c). n x n numbers twice while it is made.
+ * (optimum/explicit.c). n x n numbers twice while it is made.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum,
                                                     const dpmf_run *run, dpmf_strategy **out);
 
 void dpmf_i_optimum_free(dpmf_i_optimum *optimum);
+
+/* ---- lower bounds (optimum/bound.c, optimum/nuclear.c): nuclear norms, and the names of scopes, which a file spells out ---- */
+
+/* Weights of the steps: finite, not negative, not all zero. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_check_weights(int64_t steps, const double *weights);
+
+/* The constant equal to `text` among the scopes of lower bounds, or NULL. */
+const char *dpmf_i_optimum_lower_bound_scope(const char *text);
+
+/*
+ * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where
+ * none is known. `weights` may be NULL, and so may `run`.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_norm(const dpmf_workload *a, const double *weights,
+                                                        const dpmf_run *run, double *out);
+
+/* The routes to it, for those who know which they want. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_prefix(int64_t steps, const dpmf_run *run, double *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_banded(const dpmf_workload *a, const double *weights, double *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_dense(const dpmf_workload *a, const double *weights, double *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_averaged(const dpmf_workload *a, double *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Balls in bins: every unit in one of B bins, uniformly and independently of all others, once; step t takes bin t mod B
- * whole. This is the mixture that account_scheme.c accounts for: one bin of B, each with probability 1/B.
+ * whole. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with probability 1/B.
  *
  * The bin of unit u is word u of (bin, 0), cut to the bits that B - 1 has; where that is B or more, word u of (bin, 1),
  * and so on. It depends on (key, u) alone.
@@ -10,7 +10,7 @@
  */
 #include "sampler/sampler.h"
 
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <string.h>
 

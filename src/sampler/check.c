@@ -26,7 +26,7 @@
 #include "sampler/sampler.h"
 
 #include "mechanism/mechanism.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <inttypes.h>
 #include <math.h>

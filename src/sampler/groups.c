@@ -3,7 +3,7 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <string.h>
 

@@ -10,12 +10,12 @@
  * theorem asks nothing of the blocks but that they are fixed; dealing them at random is for the training, whose data
  * may come sorted. A step costs the words of its block and no more.
  *
- * Each unit has a word of its own, rather than gaps being drawn: sampler_words.c says why.
+ * Each unit has a word of its own, rather than gaps being drawn: sampler/words.c says why.
  */
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <math.h>
 

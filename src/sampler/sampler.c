@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "kernels/seed.h"
 
-/* ---- secret words (sampler_words.c) ---- */
+/* ---- secret words (sampler/words.c) ---- */
 
 /* Changes when the batches that a key gives change. */
 #define DPMF_I_SAMPLER_VERSION 1
@@ -58,7 +58,7 @@ uint64_t dpmf_i_sampler_words_mask(uint64_t bound);
 DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
                                                          int64_t *order);
 
-/* ---- units in groups: the batches of an epoch, blocks, bins (sampler_groups.c) ---- */
+/* ---- units in groups: the batches of an epoch, blocks, bins (sampler/groups.c) ---- */
 
 typedef struct dpmf_i_sampler_groups {
     int64_t units, count;
@@ -143,11 +143,11 @@ struct dpmf_sampler {
     int64_t *chosen;                  /* scheduled: room for a batch */
 };
 
-/* sampler_check.c */
+/* sampler/check.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_realise(const dpmf_i_sampler_plan *plan, int64_t steps,
                                                    dpmf_participation **out); /* NULL: none that is sure */
 
-/* sampler_state.c: the keys that authenticate saved states */
+/* sampler/state.c: the keys that authenticate saved states */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_keys(const uint8_t master[32], dpmf_sampler *sampler);
 
 /* Wipes and frees; NULL is fine. */

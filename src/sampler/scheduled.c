@@ -12,7 +12,7 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * b-min-separation sampling (Choquette-Choo et al. 2024): a unit that is free in step t takes part if word u of
  * (join, t) says so, with probability P, and is then free again in step t + B. At the first step every unit is free: the
- * cold start, which is what a mechanism's account assumes (account_scheme.c; dpmf_account_options.warm = 0).
+ * cold start, which is what a mechanism's account assumes (account/montecarlo/scheme.c; dpmf_account_options.warm = 0).
  *
  * The words do not depend on who is free, so the batch of step t is a function of (key, t); going back to a step
  * replays the steps before it, going forward those in between.
@@ -14,7 +14,7 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <string.h>
 

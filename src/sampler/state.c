@@ -12,8 +12,8 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
-#include "noise/record.h"
+#include "crypto/crypto.h"
+#include "noise/noise.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>

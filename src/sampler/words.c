@@ -16,7 +16,7 @@
 #include "sampler/sampler.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 
 #include <assert.h>
 #include <math.h>

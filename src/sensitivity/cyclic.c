@@ -4,15 +4,15 @@
  *
  * Two participations are a multiple of b apart, so only the diagonals 0, b, 2b, ... of X = C'C matter, n k/2 numbers
  * (Pillutla et al. 2025, Section 3.3.5). One sweep over them gives sum |X| over every pattern, an upper bound that is
- * exact where X >= 0 on the pattern, or where C has at most 2b bands: X is tridiagonal there (sensitivity_pattern.c).
+ * exact where X >= 0 on the pattern, or where C has at most 2b bands: X is tridiagonal there (sensitivity/pattern.c).
  * If the pattern with the largest sum is of this kind we are done. Otherwise a second sweep gathers the matrices of the
- * patterns, and sensitivity_search.c looks at those that can still be the largest.
+ * patterns, and sensitivity/search.c looks at those that can still be the largest.
  *
  * Shortcuts.
  *   - Toeplitz C: the columns of p_l are those of p_0 moved down and cut off, so X on p_l lies below X on p_0 as a
  *     semidefinite matrix: only p_0 matters. If its coefficients are of one sign, the answer is
  *     |C[:,0] + C[:,b] + ...|^2 in O(n) (Pillutla et al. 2025, Eq. 3.25).
- *   - Trees: counts (sensitivity_tree.c).
+ *   - Trees: counts (sensitivity/tree.c).
  */
 #include "sensitivity/sensitivity.h"
 

@@ -5,17 +5,17 @@
  *     max over the units of f(X_p),   X = C'C,   f(X_p) = max { sum_{t,u in p} X[t,u] <g_t, g_u> : |g_t| <= 1 }
  *
  * (Choquette-Choo et al. 2023, Section 2, with the set of patterns that were used instead of those that may be). The
- * value of one pattern is that of sensitivity_pattern.c: the sum of X where X >= 0 on the pattern (Pillutla et al. 2025,
+ * value of one pattern is that of sensitivity/pattern.c: the sum of X where X >= 0 on the pattern (Pillutla et al. 2025,
  * Lemma 3.15b), exact under a certificate, else bounded from above.
  *
  * A log has millions of patterns, of which one decides. So each is bounded first, ever more closely, and dropped when
  * its bound is no larger than what another one is sure to reach:
  *
- *     1. equal patterns are kept once (sensitivity_observed_log.c);
+ *     1. equal patterns are kept once (sensitivity/observed_log.c);
  *     2. sum |X| <= sum_t X[t,t] + 2 sum_{t<u} M(t, u-t), M a majorant that fits into the cache; for the patterns with
  *        the largest of these bounds the sum of X is made: f is at least that, for equal vectors g_t;
  *     3. sum |X| over every pattern that is left; where the largest comes from X >= 0 it is the answer;
- *     4. else the patterns themselves, by falling sum |X| (sensitivity_search.c).
+ *     4. else the patterns themselves, by falling sum |X| (sensitivity/search.c).
  *
  * Where lines of X are beyond task->work_max: f <= (sum of column norms)^2, by Cauchy and Schwarz.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sensitivity of a run that happened: what its parts share. X = C'C as in sensitivity.h. */
+/* The sensitivity of a run that happened: what its parts share. X = C'C as in sensitivity/sensitivity.h. */
 #ifndef DPMF_SENSITIVITY_OBSERVED_H
 #define DPMF_SENSITIVITY_OBSERVED_H
 
 #include "base/sum.h"
 #include "sensitivity/sensitivity.h"
-#include "strategy/tvblt.h"
+#include "strategy/strategy.h"
 
-/* ---- the log as patterns (sensitivity_observed_log.c) ---- */
+/* ---- the log as patterns (sensitivity/observed_log.c) ---- */
 
 /* The different patterns of a log: pattern i is steps[begins[i]] < ... < steps[begins[i + 1] - 1]. */
 typedef struct dpmf_i_sensitivity_log {
@@ -27,7 +27,7 @@ static inline int64_t dpmf_i_sensitivity_log_size(const dpmf_i_sensitivity_log *
     return log->begins[pattern + 1] - log->begins[pattern];
 }
 
-/* ---- X above its diagonal in lines (sensitivity_observed_lines.c) ---- */
+/* ---- X above its diagonal in lines (sensitivity/observed_lines.c) ---- */
 
 enum { DPMF_I_SENSITIVITY_MAJORANT_BLOCKS = 16 }; /* of steps: each has its own largest |X| for every lag */
 

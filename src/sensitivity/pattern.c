@@ -9,7 +9,7 @@
  *              (Pillutla et al. 2025, Lemma 3.15b), for two steps, and for every X without cycles, such as a
  *              tridiagonal one.
  *            - if for some signs u, with d_i = u_i (Xu)_i, Diag(d) - X is positive semidefinite: u'Xu, by weak duality
- *              (sensitivity_ascent.c). That matrix is the Laplacian of the weights u_i u_j X_ij and kills the constant
+ *              (sensitivity/ascent.c). That matrix is the Laplacian of the weights u_i u_j X_ij and kills the constant
  *              vector, so it is semidefinite exactly if it is so without its first row and column: a Cholesky
  *              factorization decides, with no tolerance. Tried for u = 1 and for the signs that the ascent ends at.
  *     above  - sum |X| (Pillutla et al. 2025, Lemma 3.15a)
@@ -17,7 +17,7 @@
  *            - pi/2 x max over signs (Choquette-Choo et al. 2023, Theorem H.1, from Grothendieck's inequality for
  *              semidefinite matrices)
  *            - the semidefinite dual, which is no larger than any of these where the ascent has converged
- *              (sensitivity_ascent.c); where it has not, the smallest of the four is taken.
+ *              (sensitivity/ascent.c); where it has not, the smallest of the four is taken.
  *
  * The maximum over signs itself is a LOWER bound (Choquette-Choo et al. 2023, Appendix H.2, has an example).
  *

@@ -6,12 +6,12 @@
  * 1, with X = C'C; the sensitivity is the largest over the patterns that the participation allows.
  *
  *     single       the largest column norm of C (Denisov et al. 2022, Section 2)
- *     cyclic       b patterns: sensitivity_cyclic.c; full participation is one pattern, b = 1
- *     min-sep      dynamic programs: sensitivity_separated.c
- *     shuffled     dynamic programs: sensitivity_shuffled.c
+ *     cyclic       b patterns: sensitivity/cyclic.c; full participation is one pattern, b = 1
+ *     min-sep      dynamic programs: sensitivity/separated.c
+ *     shuffled     dynamic programs: sensitivity/shuffled.c
  *
  * f itself is found exactly where a theorem or a certificate says so, and bounded from above elsewhere
- * (sensitivity_pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
+ * (sensitivity/pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
  * one vector. A maximum over such multiples alone is never called exact: vectors can do better.
  *
  * Replacing one unit by another moves C g by at most twice as far, and for some pair by exactly that.
@@ -19,7 +19,7 @@
 #include "sensitivity/sensitivity.h"
 
 #include "base/memory.h"
-#include "strategy/blt.h"
+#include "strategy/strategy.h"
 
 #include <float.h>
 #include <math.h>

@@ -12,9 +12,9 @@
 
 #include "base/threads.h"
 #include "strategy/strategy.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
-/* How a value was found; sensitivity.c has the texts, which mechanism files spell out. */
+/* How a value was found; sensitivity/sensitivity.c has the texts, which mechanism files spell out. */
 typedef enum dpmf_i_sensitivity_method_kind {
     /* exact */
     DPMF_I_SENSITIVITY_METHOD_COLUMN = 0,
@@ -103,11 +103,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_check(const dpmf_strategy *strate
                                                      const dpmf_participation *participation,
                                                      const dpmf_evaluate_options *o);
 
-/* ---- X by diagonals (sensitivity_gram.c) ---- */
+/* ---- X by diagonals (sensitivity/gram.c) ---- */
 
 typedef struct dpmf_i_sensitivity_gram {
     const dpmf_i_sensitivity_task *task;
-    double *majorant; /* NULL; or the Toeplitz core's coefficients are replaced by these (sensitivity_monotone.c) */
+    double *majorant; /* NULL; or the Toeplitz core's coefficients are replaced by these (sensitivity/monotone.c) */
     int64_t count;
 } dpmf_i_sensitivity_gram;
 
@@ -146,7 +146,7 @@ static inline const double *dpmf_i_sensitivity_band_lag(const dpmf_i_sensitivity
     return band->values + before * (band->n - band->first) - before * (before - 1) / 2;
 }
 
-/* ---- one pattern (sensitivity_pattern.c, sensitivity_ascent.c) ---- */
+/* ---- one pattern (sensitivity/pattern.c, sensitivity/ascent.c) ---- */
 
 /* f(X) for a k x k matrix, or the bound asked for. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_evaluate(int64_t k, const double *x,
@@ -164,7 +164,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x
 /* k x (largest eigenvalue of x), not below it by rounding; `work` has k * k + k numbers. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out);
 
-/* ---- many patterns (sensitivity_search.c) ---- */
+/* ---- many patterns (sensitivity/search.c) ---- */
 
 /*
  * Patterns and what is known of each before its matrix is made: key[i] is not below any value that the search could
@@ -182,7 +182,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_patterns_search(const dpmf_i_sens
                                                                const dpmf_i_sensitivity_patterns *patterns,
                                                                dpmf_i_sensitivity_found *out);
 
-/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity_enumerate.c) */
+/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/enumerate.c) */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_enumerate(const dpmf_i_sensitivity_task *task, int *there,
                                                          dpmf_i_sensitivity_found *out);
 
@@ -209,7 +209,7 @@ void dpmf_i_sensitivity_found_sum(const dpmf_i_sensitivity_task *task, double sq
  */
 double dpmf_i_sensitivity_separated_best(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
 
-/* ---- Toeplitz and what is like it (sensitivity_monotone.c) ---- */
+/* ---- Toeplitz and what is like it (sensitivity/monotone.c) ---- */
 
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2 for Toeplitz C of n steps with first column c >= 0. */
 double dpmf_i_sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c);
@@ -221,7 +221,7 @@ void dpmf_i_sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_sensitivity_task *task,
                                                         dpmf_i_sensitivity_found *best);
 
-/* ---- trees (sensitivity_tree.c, sensitivity_tree_separated.c) ---- */
+/* ---- trees (sensitivity/tree.c, sensitivity/tree_separated.c) ---- */
 
 /* Does task->strategy repeat a tree whose X is that of counts, up to a factor? Then 1. */
 int dpmf_i_sensitivity_task_tree(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tree_kind *kind, double *factor);
@@ -235,7 +235,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_tree_separated(const dpmf_i_sensi
                                                               dpmf_i_strategy_tree_kind kind, double *square);
 double dpmf_i_sensitivity_tree_levels_bound(const dpmf_i_sensitivity_task *task); /* min-separation */
 
-/* ---- upper bounds for any C (sensitivity_rows.c); each improves *best ---- */
+/* ---- upper bounds for any C (sensitivity/rows.c); each improves *best ---- */
 
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_bound_rows(const dpmf_i_sensitivity_task *task,
                                                           dpmf_i_sensitivity_found *best);

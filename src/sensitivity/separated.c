@@ -5,7 +5,7 @@
  *
  *     w <= b   not at all: max sum_{t in p} X[t,t] (Pillutla et al. 2025, Lemma 3.16b and Algorithm 3.2), for any signs
  *     w <= 2b  with the one before and the one after at most: X on a pattern is tridiagonal, so that its value is
- *              sum |X| (sensitivity_pattern.c), and the last step is all that must be remembered,
+ *              sum |X| (sensitivity/pattern.c), and the last step is all that must be remembered,
  *
  *                  f_1(t) = X[t,t],   f_l(t) = X[t,t] + max( max_{u <= t-w} f_{l-1}(u),
  *                                                           max_{t-w < u <= t-b} f_{l-1}(u) + 2 |X[u,t]| ),
@@ -13,8 +13,8 @@
  *              taken diagonal by diagonal, O(n k (w-b)).
  *
  * Both are exact for any signs. So are the earliest pattern of non-negative, non-increasing Toeplitz matrices
- * (sensitivity_monotone.c), counts on trees (sensitivity_tree_separated.c), and patterns that are few enough to try.
- * For anything else there are upper bounds (sensitivity_rows.c).
+ * (sensitivity/monotone.c), counts on trees (sensitivity/tree_separated.c), and patterns that are few enough to try.
+ * For anything else there are upper bounds (sensitivity/rows.c).
  */
 #include "sensitivity/sensitivity.h"
 

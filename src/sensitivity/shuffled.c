@@ -4,14 +4,14 @@
  * the last epoch may be cut short).
  *
  * Picks two epochs apart are at least b + 1 steps apart. So if C has w <= b + 1 bands, X = C'C couples picks of
- * neighbouring epochs only: X on a pattern is tridiagonal, its value sum |X| for any signs (sensitivity_pattern.c), and
+ * neighbouring epochs only: X on a pattern is tridiagonal, its value sum |X| for any signs (sensitivity/pattern.c), and
  *
  *     V_e(t) = X[t,t] + max( max_u V_{e-1}(u), max_{u > t-w} V_{e-1}(u) + 2 |X[u,t]| ),   t in epoch e, u in epoch e-1,
  *
  * is exact, with w^2/2 entries of X at each boundary between epochs. A strategy that restarts every few whole epochs is
  * the sum over its blocks; one that restarts at least every b + 1 steps is in the case above. Trees are exact
- * (sensitivity_tree.c), and patterns that are few are tried one by one. For anything else there are upper bounds
- * (sensitivity_rows.c, sensitivity_monotone.c).
+ * (sensitivity/tree.c), and patterns that are few are tried one by one. For anything else there are upper bounds
+ * (sensitivity/rows.c, sensitivity/monotone.c).
  */
 #include "sensitivity/sensitivity.h"
 

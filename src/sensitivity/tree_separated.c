@@ -23,7 +23,7 @@
 #include "sensitivity/sensitivity.h"
 
 #include "base/memory.h"
-#include "strategy/tree.h"
+#include "strategy/strategy.h"
 
 #include <assert.h>
 #include <math.h>

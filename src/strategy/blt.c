@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BLT strategies (blt.h): the noise C^-1 z from d buffers that hold decaying sums of past outputs (Pillutla et al.
+ * BLT strategies (strategy/blt.h): the noise C^-1 z from d buffers that hold decaying sums of past outputs (Pillutla et al.
  * 2025, Algorithm 2.2),
  *
  *     y_t = z_t - sum_i alpha_i m_i,    m_i <- lambda_i m_i + y_t,

@@ -8,8 +8,8 @@
  * A decay lambda that matters over n steps is about 1/n away from 1, so its distance from 1 is what is held: gap g = 1
  * - lambda, to full relative precision. Scales are called alpha and those of the inverse -a; gaps of the inverse are h.
  */
-#ifndef DPMF_BLT_H
-#define DPMF_BLT_H
+#ifndef DPMF_STRATEGY_BLT_H
+#define DPMF_STRATEGY_BLT_H
 
 #include "base/status.h"
 
@@ -66,7 +66,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_evaluate(const dpmf_i_strategy_b
  */
 dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_rational(int count, double range);
 
-/* ---- strategy_blt.c ---- */
+/* ---- strategy/blt.c ---- */
 
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_create(int64_t steps, const dpmf_i_strategy_blt_parameters *parameters,
@@ -75,11 +75,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_create(int64_t steps, const dpmf
 /* Its parameters, or NULL if the strategy is not a BLT. */
 const dpmf_i_strategy_blt_parameters *dpmf_i_strategy_blt(const dpmf_strategy *s);
 
-/* From a mechanism file (see dpmf_i_strategy_source in strategy.h). */
+/* From a mechanism file (see dpmf_i_strategy_source in strategy/strategy.h). */
 struct dpmf_i_strategy_source;
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_read(const struct dpmf_i_strategy_source *source, dpmf_strategy **out);
 
-/* ---- error_blt.c ---- */
+/* ---- error/blt.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a BLT repeated `stamps` times, each time started anew, and

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). Whichever is given, the other
- * follows (operator.c). It cannot be saved: a file has no place for a callback.
+ * follows (workload/operator.c). It cannot be saved: a file has no place for a callback.
  */
-#include "workload/operator.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
+#include "workload/workload.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strategy: the ops table that every family fills in. C has `rows` rows and one column a step; W is a left inverse,
- * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy.c then builds what it can from the
+ * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/strategy.c then builds what it can from the
  * others (a column from apply, norms from columns, ...).
  */
 #ifndef DPMF_STRATEGY_H
@@ -10,7 +10,9 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/status.h"
+#include "strategy/blt.h"
 #include "strategy/tree.h"
+#include "strategy/tvblt.h"
 
 typedef struct dpmf_i_strategy_ops {
     const char *class_name;            /* how the file names the representation: "toeplitz", "banded", "tree", ... */
@@ -86,7 +88,7 @@ int64_t dpmf_i_strategy_inverse_bands(const dpmf_strategy *s);
 int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                              const double **inverse); /* 1 if Toeplitz */
 
-/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy_gram.c). */
+/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/gram.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
 
 /* The repeated block and how often; the strategy itself and 1 if it is not stamped. */
@@ -101,7 +103,7 @@ int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_strategy_tree_kind *kind
 /* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
 int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
 
-/* W whole, steps x rows numbers (strategy_triangular.c). */
+/* W whole, steps x rows numbers (strategy/triangular.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w);
 
 /* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */

@@ -4,8 +4,8 @@
  * leaves [j 2^l, (j+1) 2^l), cut off at n; levels 0..L with L = ceil(log2 n). A node is complete when none of its
  * leaves is cut off, touched when it has a leaf at all. The incomplete touched nodes are all ancestors of leaf n-1.
  */
-#ifndef DPMF_TREE_H
-#define DPMF_TREE_H
+#ifndef DPMF_STRATEGY_TREE_H
+#define DPMF_STRATEGY_TREE_H
 
 #include "base/status.h"
 

@@ -14,8 +14,8 @@
  * In order 2, x' is the last change of x and not its last value: rounding errors in the two of them then stay apart.
  * Every scale (v of the optimum, the column norms) is folded into the coefficients. Row n-1 of keep and gain is 0.
  */
-#ifndef DPMF_TVBLT_H
-#define DPMF_TVBLT_H
+#ifndef DPMF_STRATEGY_TVBLT_H
+#define DPMF_STRATEGY_TVBLT_H
 
 #include "base/status.h"
 
@@ -33,7 +33,7 @@ static inline int dpmf_i_strategy_tvblt_states(const dpmf_i_strategy_tvblt_param
     return c->nodes * c->order;
 }
 
-/* ---- tvblt.c ---- */
+/* ---- strategy/tvblt_coefficients.c ---- */
 
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_alloc(int64_t steps, int nodes, int order,
@@ -69,7 +69,7 @@ void dpmf_i_strategy_tvblt_gram_vectors(const dpmf_i_strategy_tvblt_parameters *
 void dpmf_i_strategy_tvblt_gram_row(const dpmf_i_strategy_tvblt_parameters *c, const double *q, int64_t t,
                                     int64_t count, double *values);
 
-/* ---- strategy_tvblt.c ---- */
+/* ---- strategy/tvblt.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_create(dpmf_i_strategy_tvblt_parameters *coefficients,
@@ -78,12 +78,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_create(dpmf_i_strategy_tvblt_p
 /* Its coefficients, or NULL if the strategy is not a TV-BLT. */
 const dpmf_i_strategy_tvblt_parameters *dpmf_i_strategy_tvblt(const dpmf_strategy *s);
 
-/* From a mechanism file (see dpmf_i_strategy_source in strategy.h). */
+/* From a mechanism file (see dpmf_i_strategy_source in strategy/strategy.h). */
 struct dpmf_i_strategy_source;
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_read(const struct dpmf_i_strategy_source *source,
                                                        dpmf_strategy **out);
 
-/* ---- error_tvblt.c ---- */
+/* ---- error/tvblt.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
@@ -93,7 +93,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_error_tvblt(const dpmf_workload *a, const dpm
                                                int64_t stamps, const double *scale, const dpmf_run *run,
                                                double *per_step);
 
-/* ---- optimize_tvblt.c ---- */
+/* ---- optimize/tvblt/tvblt.c ---- */
 
 struct dpmf_i_optimum;
 

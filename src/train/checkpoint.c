@@ -3,7 +3,7 @@
  * Checkpoints of a training run.
  *
  *     magic (16)   sizes of the five pieces, and the step (6 x 8)
- *     identity     text: which run it is (train_identity.c)
+ *     identity     text: which run it is (train/identity.c)
  *     weights, optimizer, sampler, noise buffers
  *     HMAC-SHA256 of all before, under a key of its own
  *
@@ -15,7 +15,7 @@
 #include "train/train.h"
 
 #include "base/memory.h"
-#include "crypto/file.h"
+#include "crypto/crypto.h"
 #include "noise/noise.h"
 #include "sampler/sampler.h"
 

@@ -13,8 +13,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "crypto/file.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "sampler/sampler.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "train/train.h"
 
 #include "base/memory.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "sampler/sampler.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 #include "kernels/multiply.h"
 #include "train/dataset.h"
 
-/* ---- the model (train_model.c) ---- */
+/* ---- the model (train/model.c) ---- */
 
 /*
  * Layer one maps features to `outputs` numbers: the classes of softmax regression, or the hidden units, whose tanh layer
@@ -62,7 +62,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_train_model_evaluate(const dpmf_i_train_model
                                                         const dpmf_dataset *data, dpmf_i_base_pool *pool,
                                                         double *accuracy, double *loss);
 
-/* ---- the clipped sum (train_gradient.c, train_clip.c) ---- */
+/* ---- the clipped sum (train/gradient.c, train/clip.c) ---- */
 
 /* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */
 typedef struct dpmf_i_train_block {
@@ -119,13 +119,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *gra
 DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_run(dpmf_i_train_gradient *gradient, int64_t items,
                                                       dpmf_i_base_work work);
 
-/* train_clip.c: adds the clipped gradients of the block's units to gradient->sums. */
+/* train/clip.c: adds the clipped gradients of the block's units to gradient->sums. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_train_clip_and_add(dpmf_i_train_gradient *gradient);
 
 /* |x|^2 in double: no float overflows it. */
 double dpmf_i_train_square_of(int64_t count, const float *x);
 
-/* ---- the optimizer (train_optimizer.c) ---- */
+/* ---- the optimizer (train/optimizer.c) ---- */
 
 typedef struct dpmf_i_train_stepper {
     dpmf_optimizer kind;
@@ -145,7 +145,7 @@ void dpmf_i_train_stepper_close(dpmf_i_train_stepper *stepper);
 void dpmf_i_train_stepper_step(dpmf_i_train_stepper *stepper, int64_t t, const float *sums, double expected,
                                float *weights);
 
-/* ---- the trainer (train.c, train_identity.c, train_checkpoint.c) ---- */
+/* ---- the trainer (train/train.c, train/identity.c, train/checkpoint.c) ---- */
 
 struct dpmf_trainer {
     const dpmf_dataset *data;

@@ -2,7 +2,7 @@
 /*
  * The figures of a mechanism once more, by the routes that made them: the same code on the same coefficients, so that
  * claimed and found agree to the last digits and a change of any one of them shows. Whether the routes are right is for
- * verify_whole.c and verify_stream.c to say.
+ * verify/whole.c and verify/stream.c to say.
  */
 #include "verify/verify.h"
 

@@ -11,9 +11,8 @@
 
 #include "base/memory.h"
 #include "base/sum.h"
-#include "noise/stream.h"
+#include "noise/noise.h"
 #include "strategy/strategy.h"
-#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <inttypes.h>

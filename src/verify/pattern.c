@@ -11,14 +11,14 @@
  *     shuffled             the same over epochs, where X[t,u] = 0 beyond distance b
  *     elsewhere            patterns at even distances: what they reach is not more than the sensitivity
  *
- * One pattern: the sum of X_p where it has no negative entry, else what sensitivity_pattern.c proves or reaches.
+ * One pattern: the sum of X_p where it has no negative entry, else what sensitivity/pattern.c proves or reaches.
  */
 #include "verify/verify.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "sensitivity/sensitivity.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "kernels/seed.h"
-#include "noise/stream.h"
+#include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

@@ -7,7 +7,7 @@
 #include "verify/verify.h"
 
 #include "base/memory.h"
-#include "noise/stream.h"
+#include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "mechanism/mechanism.h"
 
 enum { DPMF_I_VERIFY_CHECKS_MAX = 32 };
@@ -37,7 +37,7 @@ typedef struct dpmf_i_verify {
     double response_size; /* |P A W v| */
 } dpmf_i_verify;
 
-/* ---- adding a check; `how` is a format (verify.c) ---- */
+/* ---- adding a check; `how` is a format (verify/verify.c) ---- */
 
 #if defined(__GNUC__)
 #define DPMF_I_VERIFY_PRINTF(at, first) __attribute__((format(printf, at, first)))
@@ -63,27 +63,27 @@ int dpmf_i_verify_is_verdict(dpmf_status status);
 
 /* ---- the parts ---- */
 
-/* verify_figures.c: sensitivity, losses, lower bound and response by the same routes. */
+/* verify/figures.c: sensitivity, losses, lower bound and response by the same routes. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_figures(dpmf_i_verify *v);
 
-/* verify_privacy.c: sigma from (epsilon, delta), and back by another engine; delta of a Gaussian by quadrature. */
+/* verify/privacy.c: sigma from (epsilon, delta), and back by another engine; delta of a Gaussian by quadrature. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v);
 double dpmf_i_verify_gaussian_delta(double mu, double epsilon);
 
-/* verify_whole.c, verify_pattern.c: everything from W as the noise stream has it, for few steps. */
+/* verify/whole.c, verify/pattern.c: everything from W as the noise stream has it, for few steps. */
 int dpmf_i_verify_is_small(const dpmf_mechanism *m);
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_whole(dpmf_i_verify *v);
 
-/* The same for many steps: the response through the stream, and the first steps of W C (verify_stream.c). */
+/* The same for many steps: the response through the stream, and the first steps of W C (verify/stream.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_stream(dpmf_i_verify *v);
 
-/* And verify_long.c: sensitivity from below; losses by impulses, a block of seeds at a time. */
+/* And verify/long.c: sensitivity from below; losses by impulses, a block of seeds at a time. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_long(dpmf_i_verify *v);
 
-/* verify_law.c: the rows that the public stream gives are normal with covariance W W'. */
+/* verify/law.c: the rows that the public stream gives are normal with covariance W W'. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_law(dpmf_i_verify *v);
 
-/* ---- seeds that are no noise (verify_seed.c); float64 and float32 ---- */
+/* ---- seeds that are no noise (verify/seed.c); float64 and float32 ---- */
 
 DPMF_MUST_CHECK dpmf_status
 dpmf_i_verify_seed_open_impulses(dpmf_i_crypto_seed **out); /* Z[row, i] = 1 where row = i, else 0 */
@@ -120,7 +120,7 @@ void dpmf_i_verify_span_of(int64_t count, const double *x, int64_t *begin, int64
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns,
                                                          double *b);
 
-/* ---- sensitivity from the columns of a whole C (verify_pattern.c) ---- */
+/* ---- sensitivity from the columns of a whole C (verify/pattern.c) ---- */
 
 typedef struct dpmf_i_verify_reach {
     double value;   /* sensitivity */

@@ -3,7 +3,7 @@
  * A mechanism of few steps, whole: W read off the noise stream's responses to impulses, C from the strategy's columns.
  *
  *     W C = I          what the stream adds is the noise of C and not of something else
- *     sensitivity      from the columns of C (verify_pattern.c)
+ *     sensitivity      from the columns of C (verify/pattern.c)
  *     losses           from B = A W entry by entry: s |B|_F and s times its longest row, where the claimed ones come
  *                      from recursions, closed forms or series
  *     response         from B

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user's streaming linear operator, with the inverse that follows from it. */
-#ifndef DPMF_OPERATOR_H
-#define DPMF_OPERATOR_H
+#ifndef DPMF_WORKLOAD_OPERATOR_H
+#define DPMF_WORKLOAD_OPERATOR_H
 
 #include "base/status.h"
 

@@ -4,7 +4,7 @@
  * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
  * steps.
  */
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include "base/memory.h"
 #include "base/text.h"

@@ -87,4 +87,16 @@ void dpmf_i_workload_write(const dpmf_workload *workload, const char *prefix, dp
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
                                                  const dpmf_i_base_tensors *tensors, dpmf_workload **out);
 
+/* ---- participation (workload/participation.c): the record behind the public calls ---- */
+
+struct dpmf_participation {
+    int references; /* atomic */
+    dpmf_participation_kind kind;
+    int64_t steps, count, separation;
+    char text[64];
+};
+
+/* Shares it: one more free is needed. Returns its argument. */
+dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation);
+
 #endif

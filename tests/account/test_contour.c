@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The contour: known values, its two questions against each other, closed forms, hard corners. The comparison with 32
- * digits is test_account_oracle.c.
+ * digits is account/test_oracle.c.
  */
 #include "account/account.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Certified accounting: its values lie above high-precision ones, and within the slack of them. The parts that the
- * certificate rests on are in test_account_dots_parts.c.
+ * certificate rests on are in account/test_dots_parts.c.
  */
 #include "account/dots/dots.h"
 #include "base/special.h"

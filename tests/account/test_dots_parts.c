@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The loss at a grid point's z, in long double, is where account_dots_atoms.c takes it to be. */
+/* The loss at a grid point's z, in long double, is where account/dots/atoms.c takes it to be. */
 static long double exact_loss(const dpmf_i_account_pair *pair, double z) {
     const long double s = pair->sigma, q = pair->probability;
     const long double up = log1pl(q * expm1l((2 * (long double)z - 1) / (2 * s * s)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renyi divergences: closed forms, the conversion, and refusals. The comparison with 32 digits is test_account_oracle.c. */
+/* Renyi divergences: closed forms, the conversion, and refusals. The comparison with 32 digits is account/test_oracle.c. */
 #include "account/account.h"
 #include "support/check.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: HKDF-SHA256 against RFC 5869, subkeys, random keys, wiping. */
-#include "crypto/key.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 

@@ -7,7 +7,7 @@
  * Keys are fixed, so that the statistical tests do not fail now and then; had the key been drawn at random, each would
  * fail with the probability that it states.
  */
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "kernels/seed.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"

@@ -5,7 +5,7 @@
  * drawn at random, a test would fail with the probability that it states: about 1e-6 for the whole program.
  */
 #include "base/special.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "support/check.h"
 
 #include <math.h>

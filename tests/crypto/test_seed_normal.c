@@ -6,7 +6,7 @@
  * Keys are fixed; had they been drawn at random, a statistical test would fail with the probability that it states.
  */
 #include "base/special.h"
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "kernels/seed.h"
 #include "support/check.h"
 

@@ -38,7 +38,7 @@ static void test_whole_matrix(void **state) {
         }
 }
 
-/* The route itself, where error.c might take another, and the covariance of past outputs. */
+/* The route itself, where error/error.c might take another, and the covariance of past outputs. */
 static void test_routes(void **state) {
     (void)state;
     enum { N = 301, B = 7 };

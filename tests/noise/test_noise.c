@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public noise stream: what a row is, that its bits depend on nothing else, and everything refused. */
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "mechanism/mechanism.h"
 #include "support/failing_allocator.h"
 #include "support/noise_cases.h"

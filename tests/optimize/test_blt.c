@@ -8,7 +8,7 @@
 #include "optimize/blt/blt.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <stdio.h>

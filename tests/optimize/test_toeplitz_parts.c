@@ -6,7 +6,7 @@
 #include "optimize/toeplitz/toeplitz.h"
 
 #include "support/check.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <stdlib.h>

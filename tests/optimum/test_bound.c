@@ -3,7 +3,7 @@
  * Lower bounds: their routes against each other, published bounds, optima and random mechanisms, which none may beat;
  * and the published upper bounds, which the mechanisms that they speak of must keep.
  */
-#include "optimum/bound.h"
+#include "optimum/optimum.h"
 
 #include "base/linalg.h"
 #include "support/check.h"
@@ -171,7 +171,7 @@ static void test_banded_singular_values(void **unused) {
 
 /*
  * The nuclear norm over n, the least RMS loss and the least max loss (gamma_2) of prefix sums, certified to 7 digits.
- * The bound under single participation is the optimum itself, from below; longer runs are in test_optimum_long.c.
+ * The bound under single participation is the optimum itself, from below; longer runs are in optimum/test_optimum_long.c.
  */
 static void test_below_optima(void **unused) {
     static const struct {

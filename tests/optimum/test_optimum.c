@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The certified optimum: published values, other routes to the same, weights, hard cases, threads, cancelling, refusals
- * and failing allocations. Against 50-digit arithmetic: test_optimum_bound.c; as a matrix: test_optimum_explicit.c.
+ * and failing allocations. Against 50-digit arithmetic: optimum/test_dual_bound.c; as a matrix: optimum/test_explicit.c.
  */
 #include "optimum/optimum.h"
 

@@ -71,7 +71,7 @@ def check_file(path):
 
 
 def exchanged(rows, columns):
-    """The numbers of the arrays that are exchanged; tests/test_array.c has the same."""
+    """The numbers of the arrays that are exchanged; tests/base/test_array.c has the same."""
     i, j = numpy.arange(rows)[:, None], numpy.arange(columns)[None, :]
     return (7.0 * i - 3.0 * j) / 16.0
 

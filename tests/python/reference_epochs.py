@@ -7,7 +7,7 @@ The library climbs a dual with shifted inverses; here X = C'C itself is varied (
     subject to  X[t,u] = 0 for two steps of one unit, sum of X[t,t] over the steps of each unit = 1.
 
 The maximum is smoothed as (sum_t e_t^s)^(1/s) with s growing, so that what is printed is the loss of a mechanism: an
-upper bound, and near the optimum. Needs numpy and scipy. The values go into tests/test_optimize_epochs.c.
+upper bound, and near the optimum. Needs numpy and scipy. The values go into tests/optimize/test_epochs.c.
 """
 import numpy as np
 from scipy.optimize import minimize

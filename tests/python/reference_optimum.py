@@ -177,7 +177,7 @@ def max_loss(a):
 
 
 def random_weights(n, seed):
-    """Doubles over six decades, by the generator of tests/check.c."""
+    """Doubles over six decades, by the generator of tests/support/check.c."""
     out = []
     for _ in range(n):
         seed = (seed * 6364136223846793005 + 1442695040888963407) % 2 ** 64

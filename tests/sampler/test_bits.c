@@ -3,7 +3,7 @@
  * The bits of samplers: the same batches as another implementation makes (tests/data/sampler_vectors.csv, from
  * tests/python/reference_sampler.py) with every set of kernels; words, probabilities and whole numbers.
  */
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "sampler/sampler.h"
 #include "support/check.h"
 

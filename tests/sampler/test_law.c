@@ -6,7 +6,7 @@
  * number of counts tested in a row: by Chernoff's bound a right sampler fails a row with probability at most 1e-11, and
  * the whole file (fewer than 50 rows) with less than 1e-9. Keys are fixed: a run that passes passes always.
  */
-#include "crypto/seed.h"
+#include "crypto/crypto.h"
 #include "support/check.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sensitivity: published and closed-form values, agreement of different routes, strategies without structure, bounds of
- * larger cases. Random strategies against brute force are in test_sensitivity_random.c; refusals, threads, cancelling
- * and memory in test_sensitivity_runs.c.
+ * larger cases. Random strategies against brute force are in sensitivity/test_random.c; refusals, threads, cancelling
+ * and memory in sensitivity/test_runs.c.
  */
 #include "support/sensitivity_cases.h"
 

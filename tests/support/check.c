@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificates of check.h, by plain dense arithmetic. */
+/* The certificates of support/check.h, by plain dense arithmetic. */
 #include "support/check.h"
 
 #include "base/memory.h"

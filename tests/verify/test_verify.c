@@ -2,7 +2,7 @@
 /*
  * Verification: everything that this library makes agrees, by every route; the routes themselves against brute force and
  * closed forms; every single change of a mechanism is found; a stream that is not that of its strategy is found; files
- * that do not hold together. A verification of good noise fails by chance with probability below 2e-10 (verify_law.c);
+ * that do not hold together. A verification of good noise fails by chance with probability below 2e-10 (verify/law.c);
  * there are fewer than 2000 here, most of which do not get that far.
  */
 #include "account/account.h"

@@ -2,7 +2,7 @@
 /* Participation: what is feasible, and its text. */
 #include "support/check.h"
 
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 static void assert_pattern(const char *text, int64_t steps, int64_t k, int64_t b) {
     dpmf_participation *p = NULL;

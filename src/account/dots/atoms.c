@@ -30,7 +30,7 @@
  *
  * Rounding: u = 2^-53. (1) An exponential of a sum of terms is off by u times their absolute sum; a weight is raised by
  * four times that and by 60 u for the rest. (2) The loss at the computed z_i is off by an e with e/h <= `drift` below
- * (see account_dots_pair.c); the atom that was meant for x_i + e is, again by connecting the dots, at most the atom at
+ * (see account/dots/pair.c); the atom that was meant for x_i + e is, again by connecting the dots, at most the atom at
  * x_i and e/h (1+h) times it at x_{i+1}; and h in the denominators is off by at most 2e. Both are met by adding 4 drift
  * times the atom at the next grid point. (3) Numbers below 1e-308 are lost or lose digits; UNDERFLOW is added everywhere.
  */

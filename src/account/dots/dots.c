@@ -11,10 +11,10 @@
  *
  * Why it is a bound; each item is argued at the head of its file:
  *
- *     discretisation   dominates by construction, with masses rounded up              account_dots_atoms.c
- *     truncation       above: to infinity; below: up to the lowest atoms              account_dots_atoms.c
- *     rounding         a bound on every output of the transform, added to it          account_dots_compose.c
- *     wrap-around      inside the window it only adds; above it, Chernoff's bound     account_dots_compose.c
+ *     discretisation   dominates by construction, with masses rounded up              account/dots/atoms.c
+ *     truncation       above: to infinity; below: up to the lowest atoms              account/dots/atoms.c
+ *     rounding         a bound on every output of the transform, added to it          account/dots/compose.c
+ *     wrap-around      inside the window it only adds; above it, Chernoff's bound     account/dots/compose.c
  *
  * Constants of the pair such as 1/sigma^2 are rounded too, which makes it that of a sigma and q a rounding away;
  * epsilon is raised by 1e-12 of itself for that, and delta is read where epsilon is as much less.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connect the dots: what its files share. account_dots.c says how they fit together and why the result is a bound.
+ * Connect the dots: what its files share. account/dots/dots.c says how they fit together and why the result is a bound.
  */
 #ifndef DPMF_ACCOUNT_DOTS_H
 #define DPMF_ACCOUNT_DOTS_H
@@ -9,7 +9,7 @@
 
 static const double DPMF_I_ACCOUNT_DOTS_ROUNDING = 0x1p-53; /* u: the relative error of one operation */
 
-/* ---- account_dots_pair.c: the one-step pair, as functions of the point z that is observed ---- */
+/* ---- account/dots/pair.c: the one-step pair, as functions of the point z that is observed ---- */
 
 typedef struct dpmf_i_account_dots_pair {
     dpmf_i_account_direction direction;
@@ -33,7 +33,7 @@ double dpmf_i_account_dots_far(const dpmf_i_account_dots_pair *p, int upper);
 /* The z of the least loss from the middle on above which P has at most e^log_mass, or the end of the above. */
 double dpmf_i_account_dots_cut(const dpmf_i_account_dots_pair *p, double log_mass);
 
-/* ---- account_dots_profile.c: cumulants of the loss and saddle points, for choices only: nothing rests on them ---- */
+/* ---- account/dots/profile.c: cumulants of the loss and saddle points, for choices only: nothing rests on them ---- */
 
 typedef struct dpmf_i_account_dots_profile {
     int64_t count;
@@ -57,7 +57,7 @@ double dpmf_i_account_dots_saddle(const dpmf_i_account_dots_pair *p, const dpmf_
 double dpmf_i_account_dots_guess(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_profile *profile,
                                  double log_delta);
 
-/* ---- account_dots_plan.c: order, step, length, truncation ---- */
+/* ---- account/dots/plan.c: order, step, length, truncation ---- */
 
 enum { DPMF_I_ACCOUNT_DOTS_LENGTH_MAX = 1 << 22, DPMF_I_ACCOUNT_DOTS_BINS_MAX = 1 << 23 };
 
@@ -84,7 +84,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_plan_make(const dpmf_i_account_d
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_plan_log_delta(const dpmf_i_account_dots_pair *p, double epsilon,
                                                                double *log_delta);
 
-/* ---- account_dots_atoms.c: the discretised pair, tilted ---- */
+/* ---- account/dots/atoms.c: the discretised pair, tilted ---- */
 
 typedef struct dpmf_i_account_dots_moments {
     double log_moment; /* atom i of P has at most weight_i e^(log_moment - t i h) */
@@ -97,12 +97,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_
                                                       const dpmf_i_account_dots_plan *plan, const dpmf_run *run,
                                                       double *weights, dpmf_i_account_dots_moments *out);
 
-/* ---- account_dots_power.c: w, N probabilities, to those of the n-fold sum modulo N, each within *noise ---- */
+/* ---- account/dots/power.c: w, N probabilities, to those of the n-fold sum modulo N, each within *noise ---- */
 
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_power(int64_t length, double n, double *w, const dpmf_run *run,
                                                       double *noise);
 
-/* ---- account_dots_compose.c: the composed pair on the window ---- */
+/* ---- account/dots/compose.c: the composed pair on the window ---- */
 
 /* delta(x) <= e^(log_moment - t x) tails[k] + e^log_rest at the loss x = (first + k) h */
 typedef struct dpmf_i_account_dots_curve {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y> (account_scheme.c).
+ * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y> (account/montecarlo/scheme.c).
  *
  * In units: a = A z / sigma with A A' = G and z standard normal is the noise of u / sigma^2, and v_j = a_j + shift_j
  * - G_jj / (2 sigma^2). The shift is s G_jJ / sigma^2 for the remove direction and bin J, -t <m_j, mbar> / sigma^2 for
- * the add direction (account_scheme_tilt.c). Both directions use the same a: each is bounded on its own.
+ * the add direction (account/montecarlo/tilt.c). Both directions use the same a: each is bounded on its own.
  *
  * Block g takes bin J = g mod b, so that b blocks make a stratified sample of the mixture: independent samples whose
  * means average to delta, which is all that the bounds ask.

@@ -42,7 +42,7 @@ typedef struct dpmf_i_account_montecarlo_options {
 
 /*
  * An upper bound of delta(epsilon), remove and add directions together, that holds with the confidence (how:
- * account_montecarlo.c). Never above the composed Gaussian's delta for the largest |m|, which needs no samples.
+ * account/montecarlo/montecarlo.c). Never above the composed Gaussian's delta for the largest |m|, which needs no samples.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_delta(const dpmf_i_account_montecarlo_scheme *scheme,
                                                             double epsilon,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of the privacy loss of a sampling scheme: what account_montecarlo.c averages. The schemes are in
- * account_montecarlo.h, the mathematics of the proposals in account_scheme_tilt.c.
+ * Samples of the privacy loss of a sampling scheme: what account/montecarlo/montecarlo.c averages. The schemes are in
+ * account/montecarlo/montecarlo.h, the mathematics of the proposals in account/montecarlo/tilt.c.
  */
-#ifndef DPMF_ACCOUNT_SCHEME_H
-#define DPMF_ACCOUNT_SCHEME_H
+#ifndef DPMF_ACCOUNT_MONTECARLO_SCHEME_H
+#define DPMF_ACCOUNT_MONTECARLO_SCHEME_H
 
 #include "account/montecarlo/montecarlo.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of b-min-separation sampling: the recursion f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b} of account_scheme.c.
+ * Samples of b-min-separation sampling: the recursion f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b} of account/montecarlo/scheme.c.
  *
  * O(steps * bands) a sample. Logarithms of sums cost ten times a multiplication, so the blocks run the recursion on
  * plain numbers, DPMF_I_ACCOUNT_MONTECARLO_LANES samples side by side with an exponential that vectorises, and multiply a sample's window

@@ -3,7 +3,7 @@
  * Where to look for large privacy losses: importance sampling whose weights have a proven bound.
  *
  * With P = sum_x pi(x) N(m_x, sigma^2), Q = N(0, sigma^2), v_x = (<m_x, y> - |m_x|^2/2) / sigma^2, L = ln sum_x pi(x)
- * e^{v_x} (account_scheme.c), the two directions are
+ * e^{v_x} (account/montecarlo/scheme.c), the two directions are
  *
  *     remove   delta = E_P (1 - e^{epsilon - L})_+          add   delta = E_Q (1 - e^{epsilon + L})_+.
  *

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "optimize/optimize.h"
 
-/* ---- the errors and their derivatives (optimize_banded_pass.c) ---- */
+/* ---- the errors and their derivatives (optimize/banded/pass.c) ---- */
 
 /* Room for one forward and one backward pass; the forward one leaves what the backward one reads. */
 typedef struct dpmf_i_optimize_banded_pass {
@@ -37,7 +37,7 @@ int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *pass, const doub
 void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *pass, const double *rows, const double *weights,
                                      double *d);
 
-/* ---- what the participation allows (optimize_banded_class.c) ---- */
+/* ---- what the participation allows (optimize/banded/class.c) ---- */
 
 /*
  * With no more bands than the separation, the columns that one unit touches do not overlap, so sensitivity^2 is the
@@ -91,7 +91,7 @@ double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *class_
 /* Changes nu, by little if it is nearly optimal, so that its support is not above `level` = sum nu_t d_t. */
 void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *class_, double level, double *nu);
 
-/* ---- the certificate (optimize_banded_bound.c) ---- */
+/* ---- the certificate (optimize/banded/bound.c) ---- */
 
 /*
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it with its D and its value of the sum;
@@ -102,7 +102,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *wo
                                                          const double *d, const double *weights, double total,
                                                          double *lower, double *whole);
 
-/* ---- starting points (optimize_banded_start.c) ---- */
+/* ---- starting points (optimize/banded/start.c) ---- */
 
 /* Columns of the truncated square root of the workload, normalized. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands,
@@ -111,7 +111,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workloa
 /* The C of n steps made from one of `small` < n steps, 4 bands at least: its ends kept, its middle drawn out. */
 void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
-/* ---- the whole (optimize_banded.c) ---- */
+/* ---- the whole (optimize/banded/banded.c) ---- */
 
 /*
  * The best C of `bands` diagonals for the task (whose own `bands` is not read), n x bands numbers into `rows`; for

@@ -8,7 +8,7 @@
  *     f(X') >= 2 tr(T J) - tr(V X'),  V = J J',   or, with the best multiple of J,   f(X') >= (tr T J)^2 / tr(V X').
  *
  * If V has no off-diagonal entries within the band, tr(V X') = sum V_tt d'_t, whose maximum over d' is known
- * (optimize_banded_class.c). J = X^-1 T' at the optimum X has this property: then V = X^-1 T'T X^-1 = -df/dX. Near the
+ * (optimize/banded/class.c). J = X^-1 T' at the optimum X has this property: then V = X^-1 T'T X^-1 = -df/dX. Near the
  * optimum that V0 has small entries E that should not be there. J = X^-1 T' - E X T^-1 / 2 removes them:
  *
  *     V = V0 - E + R,   R = E X (T'T)^-1 X E / 4,   tr(T J) = f(X) - tr(E X) / 2,

@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "optimize/banded/banded.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  * entries of C, both in O(n b^2) time and O(n b) memory.
  *
  *     forward   y_t = sum_j a_j y_{t-j} + z_t / C[t,t],  a_j = -C[t,t-j] / C[t,t],  drives the workload's
- *               m_t = beta m_{t-1} + y_t,  o_t = keep o_{t-1} + p m_{t-1} + g y_t  (error.h). The covariance P_t of the
+ *               m_t = beta m_{t-1} + y_t,  o_t = keep o_{t-1} + p m_{t-1} + g y_t  (error/error.h). The covariance P_t of the
  *               state (the last b-1 outputs, m, o) is propagated; q_t = Var o_t.
  *     backward  L_t, the quadratic cost of the state, sum over u >= t of p_u Var o_u = <L_t, P_t> + terms without P_t:
  *               L_{t-1} = p_{t-1} e_o e_o' + F_t' L_t F_t with F_t the transition. With w = e_y + e_m + g e_o, through

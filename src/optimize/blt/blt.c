@@ -2,7 +2,7 @@
 /*
  * The best BLT of d buffers for a Toeplitz workload, RMS or max loss, under single, cyclic, min-separation or full
  * participation (Pillutla et al. 2025, Section 4.3.2): limited-memory BFGS on ln(loss) in the spacings of the
- * interlaced gaps (optimize_blt_loss.c).
+ * interlaced gaps (optimize/blt/loss.c).
  *
  * The problem is not convex. Buffers are added one at a time, and for each number of them several starts are tried, all
  * of them fixed: the rational approximation of the square root over the whole run and over one separation, geometric
@@ -16,7 +16,6 @@
 #include "base/minimize.h"
 #include "base/sum.h"
 #include "optimize/optimize.h"
-#include "workload/participation.h"
 #include "workload/workload.h"
 
 #include <assert.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of a BLT as a smooth function of free unknowns: what optimize_blt.c minimizes. */
+/* The loss of a BLT as a smooth function of free unknowns: what optimize/blt/blt.c minimizes. */
 #ifndef DPMF_OPTIMIZE_BLT_H
 #define DPMF_OPTIMIZE_BLT_H
 
-#include "strategy/blt.h"
+#include "strategy/strategy.h"
 
 enum { DPMF_I_OPTIMIZE_BLT_UNKNOWNS = 2 * DPMF_I_STRATEGY_BLT_MAX };
 
-/* Memory for the loss with normalized columns (optimize_blt_normalized.c), n numbers each, q and r n x count. */
+/* Memory for the loss with normalized columns (optimize/blt/normalized.c), n numbers each, q and r n x count. */
 typedef struct dpmf_i_optimize_blt_normalized {
     double *memory, *coefficient, *norm, *variance, *by_norm, *q, *r;
 } dpmf_i_optimize_blt_normalized;

@@ -3,7 +3,7 @@
  * The error of a Toeplitz C for named workloads with a learning-rate schedule, and of C with normalized columns.
  *
  * B = A D C^-1, with D = I or diag(d), d_t = |C[:,t]|/|c|; h = 1/c is the first column of C^-1. Column u of B is the
- * recursion of A (workload.h) driven by y_t = d_t h_{t-u}:
+ * recursion of A (workload/workload.h) driven by y_t = d_t h_{t-u}:
  *
  *     m_t = beta m_{t-1} + y_t,   o_t = k_t o_{t-1} + rate_t (from_m m_t + from_y y_t),   B[t,u] = o_t
  *

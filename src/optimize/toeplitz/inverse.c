@@ -19,7 +19,7 @@
 #include "base/memory.h"
 #include "base/minimize.h"
 #include "base/sum.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <string.h>

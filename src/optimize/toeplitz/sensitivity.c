@@ -18,7 +18,7 @@
 #include "optimize/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <string.h>

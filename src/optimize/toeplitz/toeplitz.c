@@ -7,7 +7,7 @@
  * by L-BFGS from the square root's coefficients, with gradients by hand. Near the square root C = A^(1/2) a change of c
  * changes w by as much (dw = -A C^-2 dc), so that the problem is well conditioned and a dozen steps are enough.
  *
- * What S is (optimize_toeplitz_sensitivity.c) needs signs where columns of one unit meet, bands > b. Coefficients are
+ * What S is (optimize/toeplitz/sensitivity.c) needs signs where columns of one unit meet, bands > b. Coefficients are
  * then written so that they have them:
  *
  *     bands <= b            c = x
@@ -15,7 +15,7 @@
  *                                                     being parts of it
  *     min-separation        c_i = sum_{j>=i} x_j^2    non-negative and non-increasing
  *
- * E comes from optimize_toeplitz_error.c for Toeplitz workloads, and from optimize_toeplitz_columns.c for schedules and
+ * E comes from optimize/toeplitz/error.c for Toeplitz workloads, and from optimize/toeplitz/columns.c for schedules and
  * for the best C with normalized columns (McKenna 2024, Appendix K), where S = k |c|^2 is what is left outside.
  */
 #include "optimize/toeplitz/toeplitz.h"
@@ -23,7 +23,7 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/minimize.h"
-#include "workload/participation.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>

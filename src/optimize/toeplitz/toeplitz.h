@@ -14,7 +14,7 @@
 #include "optimize/optimize.h"
 #include "workload/workload.h"
 
-/* ---- E for Toeplitz workloads: optimize_toeplitz_error.c ---- */
+/* ---- E for Toeplitz workloads: optimize/toeplitz/error.c ---- */
 
 typedef struct dpmf_i_optimize_toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
@@ -41,7 +41,7 @@ void dpmf_i_optimize_toeplitz_error_free(dpmf_i_optimize_toeplitz_error *e);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error *e, const double *c,
                                                                  double *value, double *gradient);
 
-/* The route of many bands: optimize_toeplitz_transforms.c */
+/* The route of many bands: optimize/toeplitz/transforms.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_transforms(dpmf_i_optimize_toeplitz_error *e,
                                                                       const double *c, double *value, double *gradient);
 
@@ -54,7 +54,7 @@ static inline double dpmf_i_optimize_toeplitz_weight(const dpmf_i_optimize_toepl
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands,
                                                                  const double *c, dpmf_loss loss, double *value);
 
-/* ---- S: optimize_toeplitz_sensitivity.c ---- */
+/* ---- S: optimize/toeplitz/sensitivity.c ---- */
 
 /*
  * The squared norm of the sum of the columns 0, b, ..., (k-1) b of C, and its gradient (or NULL). It is the squared
@@ -71,7 +71,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimiz
                                                             int64_t bands, const double *c, double *value,
                                                             double *gradient);
 
-/* ---- E for schedules and normalized columns: optimize_toeplitz_columns.c ---- */
+/* ---- E for schedules and normalized columns: optimize/toeplitz/columns.c ---- */
 
 enum { DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
@@ -108,13 +108,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_columns_value(dpmf_i_optimi
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
 double dpmf_i_optimize_toeplitz_columns_sharpen(dpmf_i_optimize_toeplitz_columns *e);
 
-/* ---- C^-1 of few bands: optimize_toeplitz_inverse.c ---- */
+/* ---- C^-1 of few bands: optimize/toeplitz/inverse.c ---- */
 
 /* ln loss and its gradient by h, task->options->bands numbers; INFINITY where it is no use. For the tests. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_inverse_value(const dpmf_i_optimize_task *task, double barrier,
                                                                    const double *h, double *f, double *gradient);
 
-/* ---- families without gradients: optimize_toeplitz_sweep.c ---- */
+/* ---- families without gradients: optimize/toeplitz/sweep.c ---- */
 
 /*
  * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`
@@ -127,11 +127,5 @@ typedef struct dpmf_i_optimize_toeplitz_sweep_result {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
                                                            double *coefficients,
                                                            dpmf_i_optimize_toeplitz_sweep_result *out);
-
-/*
- * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
- * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
- */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_taper(int64_t bands, int64_t least, double *c);
 
 #endif

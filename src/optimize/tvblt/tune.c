@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: which shifts and weights. With r nodes the square root of M is replaced by f(x) = sum_j w_j x/(x + s_j)
- * (optimize_tvblt_build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
+ * (optimize/tvblt/build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
  *
  *   start     nodes of the quadrature for the inverse square root (Hale, Higham and Trefethen 2008) on
  *             [f1 low, f2 high] with [low, high] the spectrum of M. Few nodes do best on a shorter interval: momentum,

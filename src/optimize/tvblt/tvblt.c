@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
- * weights v (and p); tuning (optimize_tvblt_tune.c) gives r shifts and weights; construction (optimize_tvblt_build.c)
+ * weights v (and p); tuning (optimize/tvblt/tune.c) gives r shifts and weights; construction (optimize/tvblt/build.c)
  * the coefficients. Here: the problem, its spectrum, max loss, and how many nodes.
  *
  * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TV-BLT: what the construction (optimize_tvblt_build.c) and the tuning (optimize_tvblt.c) know of each other. */
+/* TV-BLT: what the construction (optimize/tvblt/build.c) and the tuning (optimize/tvblt/tvblt.c) know of each other. */
 #ifndef DPMF_OPTIMIZE_TVBLT_H
 #define DPMF_OPTIMIZE_TVBLT_H
 
 #include "base/status.h"
-#include "strategy/tvblt.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 /* The problem: A^-1 = R^-1 Q, R = r0 I + r1 N, and the weights of the optimum, which tuning for max loss changes. */
@@ -44,7 +44,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tv
                                                         const dpmf_i_optimize_tvblt_filter *filter,
                                                         dpmf_i_optimize_tvblt_work *work);
 
-/* optimize_tvblt_tune.c: the search for a filter. */
+/* optimize/tvblt/tune.c: the search for a filter. */
 struct dpmf_i_optimum;
 typedef struct dpmf_i_optimize_tvblt_tuner {
     dpmf_i_optimize_tvblt_problem problem;

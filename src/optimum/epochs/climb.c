@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dual of optimum_epochs.c climbed by limited-memory BFGS. V must stay positive definite with a constant diagonal
+ * The dual of optimum/epochs/epochs.c climbed by limited-memory BFGS. V must stay positive definite with a constant diagonal
  * in each class, without constraints on the unknowns:
  *
  *     V_i = e^theta_i R R',   row r of R = (m_r0, ..., m_r,r-1, 1, 0, ...) over its norm,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dual of optimum_epochs.c by singular values: P^1/2 A L = U Sigma Z', L the triangular factor of V, gives
+ * The dual of optimum/epochs/epochs.c by singular values: P^1/2 A L = U Sigma Z', L the triangular factor of V, gives
  *
  *     tr V X = tr Sigma,    X = Y'Y with Y = Sigma^1/2 Z' L^-1,    P^1/2 A X^-1 A' P^1/2 = U Sigma U'.
  *

@@ -13,16 +13,16 @@
  *
  * Everything needed is in the blocks of X(V) = sum_j w_j (K + s_j V)^-1, K = A^-1 P^-1 A^-T (base/quadrature.h):
  * the norm is tr V X, its derivative by V is X/2. Since (K + sV)^-1 is needed within classes only and K is banded, that is
- * O(n k^2) a node (optimum_epochs_node.c) instead of O(n^3). For the max loss, p_t [A X^-1 A']_tt is the diagonal of
+ * O(n k^2) a node (optimum/epochs/node.c) instead of O(n^3). For the max loss, p_t [A X^-1 A']_tt is the diagonal of
  *
  *     P sum_j w_j (A^-T V^-1 A^-1 + s_j P)^-1,
  *
  * the same kind of matrix with time reversed.
  *
  * Interval: with large_t and small_t bounds on the eigenvalues of V_i at the steps of class i, diag(small) <= V <=
- * diag(large), and the spectrum of V^-1/2 K V^-1/2 lies between that of the two diagonals (optimum_phi.h).
+ * diag(large), and the spectrum of V^-1/2 K V^-1/2 lies between that of the two diagonals (optimum/phi.h).
  *
- * Nesterov momentum (K not banded), matrices, and epochs no longer than the bands: optimum_epochs_dense.c.
+ * Nesterov momentum (K not banded), matrices, and epochs no longer than the bands: optimum/epochs/dense.c.
  */
 #include "optimum/epochs/epochs.h"
 

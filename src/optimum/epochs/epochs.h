@@ -70,7 +70,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *ep
                                                        const dpmf_i_optimum_epochs_point *point, double *x);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *epochs, double *x);
 
-/* By singular values (optimum_epochs_dense.c). */
+/* By singular values (optimum/epochs/dense.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *epochs);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *epochs,
                                                              dpmf_i_optimum_epochs_point *point);
@@ -81,7 +81,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_nuclear(const dpmf_i_optimum_e
                                                           double *error);
 
 /*
- * The dual climbed (optimum_epochs_climb.c). Unknowns: b logarithms of the diagonals of V_i, their correlations as rows
+ * The dual climbed (optimum/epochs/climb.c). Unknowns: b logarithms of the diagonals of V_i, their correlations as rows
  * of triangular matrices, and for max loss n square roots of weights.
  */
 typedef struct dpmf_i_optimum_epochs_climb {
@@ -105,7 +105,7 @@ typedef struct dpmf_i_optimum_epochs_climb {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *epochs, double tolerance,
                                                                const dpmf_run *run, dpmf_i_optimum_epochs_climb *out);
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
-/* y from the solution for a quarter of the positions, where that pays (optimum_epochs_start.c). */
+/* y from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
@@ -118,7 +118,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_e
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const double *y, double *f,
                                                               double *gradient);
 /*
- * The mechanism of X (optimum_epochs_primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
+ * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is
  * 0, and x lost, if that is not positive definite.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * X = sum_j w_j (K + s_j V)^-1 whole, from what optimum_epochs_node.c leaves of each node: with T the inverse of a node
+ * X = sum_j w_j (K + s_j V)^-1 whole, from what optimum/epochs/node.c leaves of each node: with T the inverse of a node
  * and c a column of a position not before i,
  *
  *     T[i,c] = E_i T[J,c],    J the p positions after i and the border,

@@ -36,7 +36,7 @@ typedef struct forms {
     double *a, *v, *lower, *w, *left, *x, *values, *p, *rows; /* A; V; L; SVD; X; singular values; max loss */
     double *y;
     double trace, total, scale, value; /* value: the lower bound at the last point */
-    double barrier;                    /* max loss: keeps weights from 0, as in optimum_epochs_climb.c */
+    double barrier;                    /* max loss: keeps weights from 0, as in optimum/epochs/climb.c */
 } forms;
 
 /* Members of class i. */

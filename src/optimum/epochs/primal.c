@@ -5,7 +5,7 @@
  * the classes become diagonal with trace 1. (To overwrite what should be 0 there would add white noise to X, whose
  * small eigenvalues, where X^-1 and the loss come from, are far below it; T changes slowly along an epoch and keeps
  * what cancels cancelling.) Or by adding to the diagonal, which only lowers errors but costs sensitivity: never worse
- * than the bound that optimum_epochs_climb.c has for nothing. With J the reversal of the steps, J X J = L L' gives the lower triangular C = J L' J with
+ * than the bound that optimum/epochs/climb.c has for nothing. With J the reversal of the steps, J X J = L L' gives the lower triangular C = J L' J with
  * C'C = X.
  */
 #include "base/linalg.h"

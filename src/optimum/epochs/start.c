@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the climb of optimum_epochs_climb.c begins when epochs are long: at the solution for a quarter of the positions
+ * Where the climb of optimum/epochs/climb.c begins when epochs are long: at the solution for a quarter of the positions
  * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
  * is raised to that power, learning rates and weights are sampled.
  */
