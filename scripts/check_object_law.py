@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the laws of src/ in the compiled objects, where no header can hide a call.
+
+For the objects of the library, by `nm`:
+  - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither;
+  - a name that other files see is dpmf_i_<stage>_..., or public: one of tests/symbols.txt;
+  - two files of a stage that call each other are a circle: at most 8 pairs in all, and each is written, with its
+    reason, in the README.md of the stage's folder as `a.c` and `b.c` on one line.
+
+    check_object_law.py OBJECTS [ROOT]   OBJECTS: the folder that holds <stage>/<file>.c.o; exit 1 and a line for each
+                                         violation
+    check_object_law.py --self-test      needs cc
+"""
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from check_include_law import read_law
+
+CIRCLES_MAX = 8
+DEFINED = set("TDBRVWC")
+
+
+def read_objects(objects):
+    """({symbol: file that defines it}, {file: symbols that it uses}); files as seen from src/."""
+    home, uses = {}, {}
+    for path in sorted(objects.rglob("*.o")):
+        name = str(path.relative_to(objects))[:-2]
+        uses[name] = set()
+        listing = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout
+        for fields in map(str.split, listing.splitlines()):
+            if len(fields) == 2 and fields[0] == "U":
+                uses[name].add(fields[1])
+            elif len(fields) == 3 and fields[1] in DEFINED:
+                home[fields[2]] = name
+    return home, uses
+
+
+def check_calls(home, uses, law):
+    for caller, symbols in sorted(uses.items()):
+        stage = caller.split("/")[0]
+        for symbol in sorted(symbols & home.keys()):
+            target = home[symbol].split("/")[0]
+            if target != stage and target not in law.get(stage, ()):
+                yield f"{caller}: calls {symbol} of {home[symbol]}: {target} is not below {stage}"
+
+
+def check_names(home, public):
+    for symbol, name in sorted(home.items()):
+        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some of their own
+            continue
+        stage = name.split("/")[0]
+        if symbol != f"dpmf_i_{stage}" and not symbol.startswith(f"dpmf_i_{stage}_"):
+            yield f"{name}: {symbol} is seen by other files and is neither public nor named dpmf_i_{stage}_..."
+
+
+def circles(home, uses):
+    calls = collections.defaultdict(set)
+    for caller, symbols in uses.items():
+        calls[caller] = {home[symbol] for symbol in symbols & home.keys()} - {caller}
+    return sorted((a, b) for a in calls for b in calls[a] if a < b and a in calls[b])
+
+
+def check_circles(pairs, root):
+    for a, b in pairs:
+        stage = a.split("/")[0]
+        readme = root / "src" / stage / "README.md"
+        lines = readme.read_text(encoding="utf-8").splitlines() if readme.is_file() else []
+        names = [f"`{name.split('/', 1)[1]}`" for name in (a, b)]
+        if not any(all(name in line for name in names) for line in lines):
+            yield f"{a} and {b} call each other: cut the circle, or give the reason in src/{stage}/README.md"
+    if len(pairs) > CIRCLES_MAX:
+        yield f"{len(pairs)} pairs of files call each other; {CIRCLES_MAX} are allowed"
+
+
+def check(objects, root):
+    law = read_law(root)
+    public = set((root / "tests" / "symbols.txt").read_text(encoding="utf-8").split())
+    home, uses = read_objects(objects)
+    if not home:
+        sys.exit(f"{objects} holds no objects")
+    return [*check_calls(home, uses, law), *check_names(home, public), *check_circles(circles(home, uses), root)]
+
+
+def self_test():
+    """Small stages with one violation of each kind, compiled; each must be found, and nothing else."""
+    sources = {
+        "base/status.c": "int dpmf_i_base_fail(void){return 1;}",
+        "workload/workload.c": "int dpmf_i_base_fail(void); int dpmf_i_strategy_new(void);"
+                               "int dpmf_workload_size(void){return dpmf_i_base_fail() + dpmf_i_strategy_new();}",
+        "workload/names.c": "int dpmf_i_workload(void){return 0;} int dpmf_i_helper(void){return 0;} int helper;",
+        "strategy/one.c": "int dpmf_i_strategy_two(void); int dpmf_i_strategy_new(void){return dpmf_i_strategy_two();}",
+        "strategy/two.c": "int dpmf_i_strategy_new(void); int dpmf_i_strategy_two(void){return dpmf_i_strategy_new();}",
+        "strategy/told.c": "int dpmf_i_strategy_b(void); int dpmf_i_strategy_a(void){return dpmf_i_strategy_b();}",
+        "strategy/other.c": "int dpmf_i_strategy_a(void); int dpmf_i_strategy_b(void){return dpmf_i_strategy_a();}",
+    }
+    expected = ("calls dpmf_i_strategy_new", "dpmf_i_helper is seen", "helper is seen", "strategy/one.c and strategy/two.c")
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        for name, text in sources.items():
+            for folder in (root / "objects" / name, root / "src" / name):
+                folder.parent.mkdir(parents=True, exist_ok=True)
+            (root / "src" / name).write_text(text, encoding="utf-8")
+            subprocess.run([os.environ.get("CC", "cc"), "-c", str(root / "src" / name), "-o", str(root / "objects" / (name + ".o"))],
+                           check=True)
+        (root / "src" / "README.md").write_text("```law\nbase < workload < strategy\n```\n", encoding="utf-8")
+        (root / "src" / "strategy" / "README.md").write_text("- `other.c` and `told.c`: a reason\n", encoding="utf-8")
+        (root / "tests").mkdir()
+        (root / "tests" / "symbols.txt").write_text("dpmf_workload_size\n", encoding="utf-8")
+        found = check(root / "objects", root)
+    unmatched = [part for part in expected if not any(part in line for line in found)]
+    if unmatched or len(found) != len(expected):
+        print(*found, sep="\n", file=sys.stderr)
+        print("not found:", unmatched, file=sys.stderr)
+        return 1
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    root = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parent.parent).resolve()
+    violations = check(pathlib.Path(sys.argv[1]), root)
+    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
