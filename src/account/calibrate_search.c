@@ -7,7 +7,7 @@
  * on with the wanted one by the slope that has been seen. What is answered has itself passed the certificate, so it is
  * never on the wrong side; how far it is on the right side is the engine's slack.
  */
-#include "account/calibrate.h"
+#include "account/question.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The sampling and the strategy become
  * compositions, a probability and a sensitivity (account/amplify.c), and an engine answers (account/account.c).
  */
-#include "account/calibrate.h"
+#include "account/question.h"
 
 #include "base/memory.h"
 #include "strategy/strategy.h"

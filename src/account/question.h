@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calibration: a question about privacy as the user asks it, made into what accounting knows. */
-#ifndef DPMF_ACCOUNT_CALIBRATE_H
-#define DPMF_ACCOUNT_CALIBRATE_H
+#ifndef DPMF_ACCOUNT_QUESTION_H
+#define DPMF_ACCOUNT_QUESTION_H
 
 #include "account/account.h"
 #include "account/amplify.h"
