@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The sampling and the strategy become
- * compositions, a probability and a sensitivity (account/amplify.c), and an engine answers (account/account.c).
+ * A question about privacy as it is asked: its options checked and filled in, sampling and strategy made into
+ * compositions, a probability and a sensitivity (account/amplify.c); and the parts that every answer has.
  */
 #include "account/question.h"
 
@@ -14,7 +14,6 @@ dpmf_account_options dpmf_account_options_defaults(void) {
     return (dpmf_account_options){.run = dpmf_run_defaults()};
 }
 
-static const int64_t COMPOSITIONS_MAX = 1000000000000; /* 1e12: the engines have been tried up to there */
 static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
 
 dpmf_status dpmf_i_account_check_sigma(double sigma) {
@@ -40,9 +39,9 @@ static dpmf_status check_options(const dpmf_account_options *o) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
-    if (o->compositions < 0 || o->compositions > COMPOSITIONS_MAX)
+    if (o->compositions < 0 || o->compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld",
-                                (long long)o->compositions, (long long)COMPOSITIONS_MAX);
+                                (long long)o->compositions, (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
     if (!(o->sigma_unit >= 0 && isfinite(o->sigma_unit)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
     if (o->slack != 0 && !(o->slack >= 1e-8 && o->slack <= 0.1))
@@ -189,82 +188,4 @@ dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, do
         p.without_sampling = dpmf_i_account_gaussian_epsilon(total, log(delta));
     }
     return p;
-}
-
-static void take(const dpmf_i_account_answer *found, dpmf_privacy *p) {
-    p->kind = found->kind;
-    p->method = found->method;
-    p->slack_met = found->met;
-}
-
-dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
-    dpmf_i_account_answer found;
-    dpmf_privacy answer;
-    dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_delta(delta));
-    TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, INFINITY, delta);
-    if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
-    } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_epsilon(&q.composed, log(delta), &found));
-        answer.epsilon = found.value;
-        take(&found, &answer);
-    }
-    *out = answer;
-done:
-    dpmf_i_account_question_close(&q);
-    return status;
-}
-
-dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
-    dpmf_i_account_answer found;
-    dpmf_privacy answer;
-    dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_epsilon(epsilon));
-    TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, 0);
-    if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
-    } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_log_delta(&q.composed, epsilon, &found));
-        answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
-        take(&found, &answer);
-    }
-    *out = answer;
-done:
-    dpmf_i_account_question_close(&q);
-    return status;
-}
-
-dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions, dpmf_privacy *out) {
-    if (!(rho > 0 && rho <= 1e9))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
-    if (compositions < 1 || compositions > COMPOSITIONS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
-                                (long long)COMPOSITIONS_MAX);
-    TRY(dpmf_i_account_check_delta(delta));
-    double total = rho * (double)compositions, mu = sqrt(2 * rho), total_mu = sqrt(2 * total);
-    *out = (dpmf_privacy){
-        .epsilon = gaussian ? dpmf_i_account_gaussian_epsilon(total_mu, log(delta))
-                            : dpmf_i_account_zcdp_epsilon(total, log(delta)),
-        .delta = delta,
-        .sigma = gaussian ? 1 / mu : 0,
-        .mu = gaussian ? mu : 0,
-        .rho = rho,
-        .total_mu = gaussian ? total_mu : 0,
-        .total_rho = total,
-        .kind = gaussian ? DPMF_EXACT : DPMF_UPPER_BOUND,
-        .compositions = compositions,
-        .probability = 1,
-        .method = gaussian ? "Gaussian mechanism, closed form" : "zero-concentrated privacy at the best order",
-        .slack_met = 1,
-    };
-    return DPMF_OK;
 }
