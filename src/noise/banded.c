@@ -80,7 +80,7 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         group *g = &head->group[head->groups++];
         g->step = t;
         g->past = local;
-        g->seed = (int64_t)dpmf_i_noise_stream_seed_row(s, t);
+        g->seed = (int64_t)dpmf_i_noise_route_seed_row(s, t);
         g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
         fill_group(s, head, g);
@@ -122,7 +122,7 @@ static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
 static const dpmf_i_noise_route FEEDBACK = {.holds = 1, .has_state = 1, .prepare = prepare, .make = make, .row = row};
 
 void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead) {
-    plan->family = &FEEDBACK;
+    plan->route = &FEEDBACK;
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;

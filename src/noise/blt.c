@@ -64,9 +64,9 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
-    head->seed = dpmf_i_noise_stream_seed_row(s, t); /* one a step, also from one block to the next */
+    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++) {
-        double factor = dpmf_i_noise_stream_factor(plan, t + r);
+        double factor = dpmf_i_noise_route_factor(plan, t + r);
         const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(plan->leaf);
         if (blt != NULL)
             fill_blt(s, blt, factor, weights_at(s, r));
@@ -106,7 +106,7 @@ static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
 static const dpmf_i_noise_route STATES = {.has_state = 1, .prepare = prepare, .make = make, .row = row};
 
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
-    plan->family = &STATES;
+    plan->route = &STATES;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;

@@ -79,7 +79,7 @@ static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g,
     int64_t local = t % plan->length;
     double factor = 1;
     if (is_whole(plan))
-        factor = dpmf_i_noise_stream_factor(plan, t);
+        factor = dpmf_i_noise_route_factor(plan, t);
     else
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
@@ -177,7 +177,7 @@ static const dpmf_i_noise_route WHOLE = {
     .holds = 1, .prepare = prepare, .make = make, .row = row, .start = start_whole};
 
 static int is_whole(const dpmf_i_noise_plan *plan) {
-    return plan->family == &WHOLE;
+    return plan->route == &WHOLE;
 }
 
 static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead) {
@@ -233,9 +233,9 @@ void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     plan->lags = by_inverse ? leaf->ops->inverse_bands(leaf) : 1; /* else C has one band */
-    plan->family = &FILTER;
+    plan->route = &FILTER;
     if (plan->lags == 1) {
-        plan->family = &ONE;
+        plan->route = &ONE;
         plan->mapped = 0;
         plan->scratch_rows = 2;
         plan->cache = CACHE / 16; /* the first-level cache */
@@ -250,7 +250,7 @@ void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
 }
 
 void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead) {
-    plan->family = &WHOLE;
+    plan->route = &WHOLE;
     plan->lags = plan->leaf_rows;
     plan_rows(plan, dpmf_i_noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }

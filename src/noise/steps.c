@@ -19,7 +19,7 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
     head->step = t;
-    head->seed = dpmf_i_noise_stream_seed_row(s, t); /* one a step */
+    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step */
 }
 
 /* The scratch: the row, then the seed as it comes, the seed and the row in double. */
@@ -49,7 +49,7 @@ static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
 static const dpmf_i_noise_route STEPS = {.in_doubles = 1, .has_state = 1, .prepare = prepare, .make = make, .row = row};
 
 void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan) {
-    plan->family = &STEPS;
+    plan->route = &STEPS;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;

@@ -82,7 +82,7 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     (void)rows; /* one */
     parts(plan, s->shared);
     head->seeds = dpmf_strategy_seeds(plan->strategy, t);
-    head->seed = dpmf_i_noise_stream_seed_row(s, t);
+    head->seed = dpmf_i_noise_route_seed_row(s, t);
     head->outputs = 0;
     probe(plan, head, t);
     for (int64_t j = 0; j < plan->slots; j++)
@@ -129,7 +129,7 @@ static const int64_t CACHE = 200000;
 
 void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan) {
     dpmf_i_strategy_tree_kind kind;
-    plan->family = &PROGRAM;
+    plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->seeds = dpmf_i_strategy_tree(plan->leaf, &kind) ? dpmf_i_strategy_tree_levels(plan->length) + 2 : 1;
     plan->mapped = 0;
