@@ -116,7 +116,8 @@ static int passes(const search *s, const dpmf_i_account_answer *found) {
 }
 
 /* From y to where the fine bound itself meets ln delta: Newton's steps, aimed a little to the safe side. */
-static dpmf_status certify(search *s, double y, double most, double *out, dpmf_i_account_answer *found, int *ok) {
+static dpmf_status certify_crossing(search *s, double y, double most, double *out, dpmf_i_account_answer *found,
+                                    int *ok) {
     double before = 0, value_before = 0, failed = -INFINITY;
     *ok = 0;
     for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
@@ -199,7 +200,7 @@ static dpmf_status sigma_of(const dpmf_i_account_question *q, double epsilon, do
         return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
     }
     TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
-    TRY(certify(&s, y, high + 1e-6, &y, &found, &ok));
+    TRY(certify_crossing(&s, y, high + 1e-6, &y, &found, &ok));
     if (!ok) { /* the closed form without sampling always holds */
         y = high;
         found = (dpmf_i_account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
@@ -252,7 +253,7 @@ static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double
     *s = search_of(q, what, epsilon, delta);
     s->composed.sigma = sigma * q->options.sigma_unit;
     TRY(cross(s, low, high, &y));
-    TRY(certify(s, y, high, &y, &found, &ok));
+    TRY(certify_crossing(s, y, high, &y, &found, &ok));
     if (!ok)
         return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is passed %s", sigma, epsilon, delta,

@@ -20,7 +20,7 @@ static int compare_integers(int64_t a, int64_t b) {
 }
 
 /* Everything that tells two candidates apart, so that the order does not depend on the sorting algorithm. */
-static int compare(const void *left, const void *right) {
+static int compare_entries(const void *left, const void *right) {
     const dpmf_i_design_entry *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
     if (a->shown.buffers != b->shown.buffers) return compare_integers(a->shown.buffers, b->shown.buffers);
@@ -152,7 +152,7 @@ static dpmf_status fill_eligible(dpmf_i_design_problem *p) {
 dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen) {
     int64_t best = 0;
     if (p->list.count == 0) return fail_empty(p);
-    qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare);
+    qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare_entries);
     TRY(least_noise(p, &best));
     TRY(fewest_buffers(p, best, chosen));
     name_leaders(p);

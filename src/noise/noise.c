@@ -285,7 +285,7 @@ static void prefetch_next(dpmf_noise *noise) {
     dpmf_i_noise_prefetch_ask(noise->prefetch);
 }
 
-static dpmf_status reserve(dpmf_noise *noise) {
+static dpmf_status reserve_row(dpmf_noise *noise) {
     if (noise->state == NULL || noise->step < dpmf_i_noise_state_reserved(noise->state)) return DPMF_OK;
     assert(noise->step == dpmf_i_noise_state_reserved(noise->state));
     dpmf_status status = dpmf_i_noise_state_reserve(noise->state);
@@ -297,7 +297,7 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
     TRY(check_row(noise));
     TRY(check_segments(noise, segments, segment));
     TRY(take_position(noise));
-    TRY(reserve(noise));
+    TRY(reserve_row(noise));
     if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
         TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, add, segments, segment));
     else

@@ -49,7 +49,7 @@ static dpmf_status check_mac(const dpmf_noise *noise, const char *path, const ui
                             dpmf_i_crypto_secret_show(path, shown));
 }
 
-static dpmf_status refuse(const char *path, const char *why) {
+static dpmf_status refuse_part(const char *path, const char *why) {
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", dpmf_i_crypto_secret_show(path, shown), why);
 }
@@ -75,22 +75,22 @@ static dpmf_status check_together(gathering *g, const char *path, const uint8_t 
         g->step = step;
         return DPMF_OK;
     }
-    if (step != g->step) return refuse(path, "is of another row than those before it");
+    if (step != g->step) return refuse_part(path, "is of another row than those before it");
     if (memcmp(g->buffers, bytes + HEAD, (size_t)g->layout.head) != 0)
-        return refuse(path, "has rows made ahead that those before it do not have");
+        return refuse_part(path, "has rows made ahead that those before it do not have");
     return DPMF_OK;
 }
 
 static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes, int64_t size) {
     int64_t offset = 0, count = 0;
-    if (size < HEAD + DPMF_I_NOISE_MAC) return refuse(path, "is too short to be one");
+    if (size < HEAD + DPMF_I_NOISE_MAC) return refuse_part(path, "is too short to be one");
     TRY(check_record(g->noise, path, bytes, &offset, &count));
     if (offset < 0 || count < 1 || count > g->noise->binding.dim - offset ||
         size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + DPMF_I_NOISE_MAC)
-        return refuse(path, "does not have the size that its shard and this look-ahead need");
+        return refuse_part(path, "does not have the size that its shard and this look-ahead need");
     TRY(check_mac(g->noise, path, bytes, size));
     TRY(check_together(g, path, bytes));
-    if (offset < g->end) return refuse(path, "begins before the end of the one before it: parts come in order");
+    if (offset < g->end) return refuse_part(path, "begins before the end of the one before it: parts come in order");
     g->end = offset + count;
     copy_common(g, bytes + HEAD, offset, count);
     return DPMF_OK;

@@ -95,7 +95,7 @@ static const char *precision_name(uint32_t precision) {
 }
 
 /* The record is authentic: what in it is not ours? */
-static dpmf_status compare(const fields *held, const fields *now, const char *what, const char *shown) {
+static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the %s '%s' belongs to another stream: the mechanism has digest %.12s... in it and "
@@ -146,5 +146,5 @@ dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_
     if (CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match",
                                 what, shown);
-    return compare(&held, &now, what, shown);
+    return compare_records(&held, &now, what, shown);
 }

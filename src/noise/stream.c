@@ -163,7 +163,7 @@ static void run_tiles(task *job) {
 }
 
 /* Makes `rows` rows from s->made on, and emits row s->step if the task says so. */
-static void advance(task *job) {
+static void advance_rows(task *job) {
     dpmf_i_noise_stream *s = job->stream;
     const dpmf_i_noise_plan *plan = &s->plan;
     if (job->rows > 0) {
@@ -207,7 +207,7 @@ dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, int a
     task job = {.stream = s, .emit = 1, .add = add, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
     if (s->step == s->made) job.rows = dpmf_i_noise_at_most(s->plan.ahead, steps - s->made);
-    advance(&job);
+    advance_rows(&job);
     s->step++;
     return DPMF_OK;
 }
@@ -242,7 +242,7 @@ dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *s, int64_t step, const
     while (s->made < step) {
         int64_t left = plan->route->holds ? plan->strategy->steps - s->made : step - s->made;
         task job = {.stream = s, .rows = dpmf_i_noise_at_most(plan->replay, left)};
-        advance(&job);
+        advance_rows(&job);
         s->step = dpmf_i_noise_at_most(s->made, step);
         TRY(dpmf_i_base_progress(run, "replaying noise", (double)(s->step - from) / (double)(step - from)));
     }

@@ -12,7 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void add(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {
+static void append_check(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {
     assert(v->count < DPMF_I_VERIFY_CHECKS_MAX);
     if (vsnprintf(check.how, sizeof check.how, how, values) < 0) check.how[0] = '\0';
     v->check[v->count++] = check;
@@ -21,7 +21,7 @@ static void add(dpmf_verification *v, dpmf_check check, const char *how, va_list
 void dpmf_i_verify_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
     va_list values;
     va_start(values, how);
-    add(v, check, how, values);
+    append_check(v, check, how, values);
     va_end(values);
 }
 
@@ -30,8 +30,8 @@ void dpmf_i_verify_check_equal(dpmf_verification *v, const char *name, double cl
     const int ok = fabs(claimed - found) <= tolerance * fabs(claimed); /* false for NaN */
     va_list values;
     va_start(values, how);
-    add(v, (dpmf_check){.name = name, .ok = ok, .claimed = claimed, .found = found, .tolerance = tolerance}, how,
-        values);
+    append_check(v, (dpmf_check){.name = name, .ok = ok, .claimed = claimed, .found = found, .tolerance = tolerance},
+                 how, values);
     va_end(values);
 }
 
@@ -49,7 +49,7 @@ void dpmf_i_verify_check_response(const dpmf_i_verify *v, const char *name, doub
 void dpmf_i_verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
     va_list values;
     va_start(values, why);
-    add(v, (dpmf_check){.name = name, .ok = -1, .claimed = NAN, .found = NAN}, why, values);
+    append_check(v, (dpmf_check){.name = name, .ok = -1, .claimed = NAN, .found = NAN}, why, values);
     va_end(values);
 }
 

@@ -155,7 +155,7 @@ static void aim(const search *s, double x) {
                                         s->over_sigma ? s->epsilon : x, 1);
 }
 
-static dpmf_status look(const search *s, double x, point *out) {
+static dpmf_status look_at_point(const search *s, double x, point *out) {
     const double unused[2] = {0, 0};
     const dpmf_i_account_montecarlo_draws *draws = &s->owner->draws;
     point at = {.x = x};
@@ -186,7 +186,7 @@ static dpmf_status narrow(const search *s, const point *bad, double scale, point
         const double margin = 0.02 * (good->x - low); /* never stuck at an end */
         x = fmin(fmax(x, low + margin), good->x - margin);
         point next;
-        TRY(look(s, x, &next));
+        TRY(look_at_point(s, x, &next));
         if (next.excess <= 0) {
             *good = next;
             high_excess = next.excess;
@@ -254,9 +254,9 @@ dpmf_status dpmf_i_account_montecarlo_epsilon(const dpmf_i_account_montecarlo_sc
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(look(&s, limit, &good));
+    TRY_DONE(look_at_point(&s, limit, &good));
     if (good.excess <= 0 && limit > 0) {
-        TRY_DONE(look(&s, 0, &bad));
+        TRY_DONE(look_at_point(&s, 0, &bad));
         if (bad.excess <= 0)
             good = bad;
         else
@@ -284,11 +284,11 @@ dpmf_status dpmf_i_account_montecarlo_scale(const dpmf_i_account_montecarlo_sche
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(look(&s, limit, &bad));
+    TRY_DONE(look_at_point(&s, limit, &bad));
     if (bad.excess <= 0) {
         do { /* ends: without noise delta is 1 - pi(no step joined) or more, and the bound is above 1e-6 */
             good = bad;
-            TRY_DONE(look(&s, good.x - log(2.0), &bad));
+            TRY_DONE(look_at_point(&s, good.x - log(2.0), &bad));
         } while (bad.excess <= 0 && bad.x > limit - 50);
         if (bad.excess > 0) TRY_DONE(narrow(&s, &bad, 1, &good));
         TRY_DONE(confirm(&s, &good, 0.005, limit, &answer));

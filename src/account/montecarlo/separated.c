@@ -142,7 +142,7 @@ void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_monteca
 /* ---- samples ---- */
 
 /* Adds s C x / sigma to one lane, x drawn from the scheme with the lane's uniform numbers, one for each wait. */
-static void join(const dpmf_i_account_montecarlo_draws *draws, const double *uniforms, double *outcome) {
+static void join_steps(const dpmf_i_account_montecarlo_draws *draws, const double *uniforms, double *outcome) {
     const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, bands = scheme->bands;
     const double p = scheme->probability, scale = draws->tilt_remove / scheme->sigma;
@@ -220,7 +220,7 @@ void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montec
 
     memcpy(outcomes, z, (size_t)(n * LANES) * sizeof *z);
     for (int k = 0; k < LANES; k++) {
-        join(draws, uniforms + k, outcomes + k);
+        join_steps(draws, uniforms + k, outcomes + k);
     }
     remove_values(draws, outcomes, window, remove);
 
