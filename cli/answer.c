@@ -238,7 +238,7 @@ static dpmf_lower_bound_mode bound_of(const arguments *given) {
     return option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE : DPMF_LOWER_BOUND_AUTO;
 }
 
-static int save(const dpmf_mechanism *mechanism, const char *path) {
+static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
     dpmf_status status = dpmf_mechanism_save(mechanism, path);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
@@ -263,7 +263,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
         status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
-    if (code == 0 && path != NULL) code = save(mechanism, path);
+    if (code == 0 && path != NULL) code = save_mechanism(mechanism, path);
     dpmf_mechanism_free(mechanism);
     return code;
 }

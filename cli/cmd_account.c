@@ -262,7 +262,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     }
 }
 
-static int print(const arguments *given, const account *a) {
+static int print_answer(const arguments *given, const account *a) {
     text_buffer t = {0};
     char sampling[64];
     if (dpmf_sampling_format(&a->how.sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
@@ -301,7 +301,7 @@ int cmd_account(const arguments *given) {
     if (code == 0) code = find_question(given, &a);
     if (code == 0) code = read_log(given, &a);
     if (code == 0) code = compute(given, &a);
-    if (code == 0) code = print(given, &a);
+    if (code == 0) code = print_answer(given, &a);
     if (code == 0 && observed_breaks(&a.observed)) code = EXIT_NEGATIVE;
     observed_close(&a.observed);
     dpmf_mechanism_free(a.mechanism);

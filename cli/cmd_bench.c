@@ -278,7 +278,7 @@ typedef struct group {
 
 static const group GROUPS[] = {{"optimum", bench_optimum}, {"optimizers", bench_optimizers}, {"noise", bench_noise}};
 
-static void print(const arguments *given, const rows *found, text_buffer *t) {
+static void print_rows(const arguments *given, const rows *found, text_buffer *t) {
     if (!option_given(given, OPTION_JSON)) {
         text_add(t, "%-56s%12s%12s%12s%10s\n", "", "seconds", "reference", "ratio", "goal");
         for (int i = 0; i < found->count; ++i) {
@@ -318,7 +318,7 @@ int cmd_bench(const arguments *given) {
                     given->operand);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {
-        print(given, &found, &t);
+        print_rows(given, &found, &t);
         code = text_print(&t);
     }
     text_free(&t);

@@ -204,7 +204,7 @@ static int open_noise(counter *c) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-static int prepare(counter *c) {
+static int prepare_counter(counter *c) {
     dpmf_status status = dpmf_mechanism_load(c->given->operand, &c->mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
@@ -247,7 +247,7 @@ int cmd_count(const arguments *given) {
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
         return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
     int code = rows_open(given->text[OPTION_OUT], false, &c.out);
-    if (code == 0) code = prepare(&c);
+    if (code == 0) code = prepare_counter(&c);
     if (code == 0) code = read_stream(&c);
     if (code == 0) code = rows_finish(&c.out);
     rows_close(&c.out);

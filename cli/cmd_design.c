@@ -235,14 +235,14 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
 
 /* ---- together ---- */
 
-static int save(const dpmf_design *d, const char *path) {
+static int save_chosen(const dpmf_design *d, const char *path) {
     if (path == NULL) return 0;
     dpmf_status status = dpmf_mechanism_save(dpmf_design_mechanism(d), path);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
-static int print(const arguments *given, const dpmf_design *d) {
+static int print_design(const arguments *given, const dpmf_design *d) {
     text_buffer t = {0};
     char *statement = allocate(STATEMENT_MAX, 1);
     if (statement == NULL) return fail_memory();
@@ -269,8 +269,8 @@ int cmd_design(const arguments *given) {
         if (status != DPMF_OK) code = fail_status(status, NULL);
     }
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
-    if (code == 0) code = save(design, option_text(given, OPTION_OUT));
-    if (code == 0) code = print(given, design);
+    if (code == 0) code = save_chosen(design, option_text(given, OPTION_OUT));
+    if (code == 0) code = print_design(given, design);
     dpmf_design_free(design);
     dpmf_workload_free(workload);
     return code;

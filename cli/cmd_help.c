@@ -75,7 +75,7 @@ static void add_option(text_buffer *t, const option_row *o) {
     text_free(&words);
 }
 
-static int finish(text_buffer *t) {
+static int finish_help(text_buffer *t) {
     int code = text_print(t);
     text_free(t);
     return code;
@@ -89,7 +89,7 @@ int print_verb_help(verb_id verb) {
     text_add(&t, "\noptions:\n");
     for (int i = 0; i < OPTION_TOTAL; ++i)
         if (option_of_verb((option_id)i, verb)) add_option(&t, &options[i]);
-    return finish(&t);
+    return finish_help(&t);
 }
 
 static const char about[] = "Correlated-noise mechanisms for differential privacy: designs, evaluates and runs the "
@@ -123,7 +123,7 @@ int print_general_help(void) {
     }
     text_add(&t, "\n");
     add_wrapped(&t, conventions, 0, 0);
-    return finish(&t);
+    return finish_help(&t);
 }
 
 /* ---- the manual page ------------------------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static int print_man(void) {
         add_roff(&t, exit_codes[i].meaning);
         text_add(&t, "\n");
     }
-    return finish(&t);
+    return finish_help(&t);
 }
 
 /* ---- the verb -------------------------------------------------------------------------------------------------- */
@@ -211,7 +211,7 @@ int cmd_help(const arguments *given) {
             add_bash_completion(&t);
         else
             add_zsh_completion(&t);
-        return finish(&t);
+        return finish_help(&t);
     }
     if (given->operand == NULL) return print_general_help();
     verb_id verb;

@@ -102,7 +102,7 @@ static int open_trainer(training *t) {
     return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
 }
 
-static int prepare(training *t) {
+static int prepare_training(training *t) {
     const training_team *team = training_together;
     int code = all(training_data(t));
     if (code == 0) code = get_mechanism(t);
@@ -116,7 +116,7 @@ static int prepare(training *t) {
     return team != NULL ? team->resume(t) : resume(t);
 }
 
-static int save(training *t) {
+static int save_checkpoint(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     if (path == NULL) return 0;
     if (training_together != NULL) return training_together->save(t);
@@ -136,10 +136,10 @@ static int run_steps(training *t) {
     int code = 0;
     while (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) < t->steps) {
         status = take_step(t);
-        if (status == DPMF_OK && dpmf_trainer_step(t->trainer) % every == 0) code = save(t);
+        if (status == DPMF_OK && dpmf_trainer_step(t->trainer) % every == 0) code = save_checkpoint(t);
     }
-    if (status == DPMF_ERROR_CANCELLED) code = save(t);
-    if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save(t);
+    if (status == DPMF_ERROR_CANCELLED) code = save_checkpoint(t);
+    if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save_checkpoint(t);
     progress_clear();
     if (code != 0) return code;
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* nothing in the command is to blame */
@@ -160,7 +160,7 @@ static int write_weights(const training *t) {
 }
 
 static int train(training *t) {
-    int code = prepare(t);
+    int code = prepare_training(t);
     if (code != 0) return code;
     const double begun = now();
     code = run_steps(t);

@@ -116,7 +116,7 @@ typedef struct directory {
     int64_t *table, places; /* client + 1, 0: free; a power of 2 */
 } directory;
 
-static uint64_t hash(text_span s) {
+static uint64_t hash_name(text_span s) {
     uint64_t h = 14695981039346656037u; /* FNV-1a */
     for (size_t i = 0; i < s.length; ++i)
         h = (h ^ (unsigned char)s.start[i]) * 1099511628211u;
@@ -130,7 +130,7 @@ static bool has_name(const participation_log *log, int64_t client, text_span nam
 
 /* Where the name is, or would be. Reading CLIENT_MAX bytes behind the last name is fine: add_name leaves that room. */
 static int64_t *place_of(const directory *d, text_span name) {
-    for (uint64_t h = hash(name);; ++h) {
+    for (uint64_t h = hash_name(name);; ++h) {
         int64_t *place = &d->table[h & (uint64_t)(d->places - 1)];
         if (*place == 0 || has_name(d->log, *place - 1, name)) return place;
     }

@@ -77,7 +77,7 @@ void observed_json(text_buffer *t, const observed_run *o) {
 }
 
 /* Rows of the table, with room for the longest of these names. */
-static void row(text_buffer *t, const char *name, double value, const char *kind) {
+static void add_row(text_buffer *t, const char *name, double value, const char *kind) {
     text_add(t, "%-22s%-16.9g%s\n", name, value, kind);
 }
 
@@ -85,12 +85,12 @@ void observed_table(text_buffer *t, const observed_run *o) {
     const char *kind = dpmf_kind_name(o->privacy.kind);
     text_add(t, "\nThe run that happened: %lld participations of %lld client%s\n", (long long)o->log.count,
              (long long)o->log.clients, o->log.clients == 1 ? "" : "s");
-    row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
-    row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
+    add_row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
+    add_row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
     text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
-    row(t, "observed sigma", o->sigma, "the same noise over the observed sensitivity");
-    row(t, "observed epsilon", o->privacy.epsilon, o->of_delta ? "as asked" : kind);
-    row(t, "observed delta", o->privacy.delta, o->of_delta ? kind : "as asked");
+    add_row(t, "observed sigma", o->sigma, "the same noise over the observed sensitivity");
+    add_row(t, "observed epsilon", o->privacy.epsilon, o->of_delta ? "as asked" : kind);
+    add_row(t, "observed delta", o->privacy.delta, o->of_delta ? kind : "as asked");
     if (exceeds(o))
         text_add(t, "%-22s%s\n", "warning",
                  o->sensitivity.kind == DPMF_EXACT

@@ -287,7 +287,7 @@ static int pad(numbers *n, int64_t steps) {
     return 0;
 }
 
-static int make(const numbers *n, const family *kind, int64_t steps, dpmf_strategy **out) {
+static int make_from_numbers(const numbers *n, const family *kind, int64_t steps, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
     if (n->key == scale_and_decay)
@@ -324,7 +324,7 @@ int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *
     bool blt = n.key == scale_and_decay || n.key == scale_and_gap;
     if (code == 0 && !blt) code = check_shape(&n, steps);
     if (code == 0 && strcmp(kind->name, "toeplitz") == 0) code = pad(&n, steps);
-    if (code == 0) code = make(&n, kind, steps, out);
+    if (code == 0) code = make_from_numbers(&n, kind, steps, out);
     if (code == 0) *bands = n.count;
     free(n.values);
     return code;

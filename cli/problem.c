@@ -204,7 +204,8 @@ static dpmf_status apply_strategy(const void *operator_, const double *x, double
 }
 
 /* From `steps` numbers to `rows`. */
-static int compare(apply_function apply, const void *a, const void *b, int64_t steps, int64_t rows, bool *same) {
+static int compare_operators(apply_function apply, const void *a, const void *b, int64_t steps, int64_t rows,
+                             bool *same) {
     double *x = allocate(steps + 2 * rows, sizeof *x);
     if (x == NULL) return fail_memory();
     double *y = x + steps, *z = y + rows, largest = 0.0, difference = 0.0;
@@ -229,7 +230,7 @@ static int check_workload(const arguments *given, const problem *p) {
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
     int64_t steps = dpmf_workload_steps(p->workload);
     int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
-    if (code == 0) code = compare(apply_workload, asked, p->workload, steps, steps, &same);
+    if (code == 0) code = compare_operators(apply_workload, asked, p->workload, steps, steps, &same);
     if (code == 0 && !same) {
         char held[SHOWN];
         const char *words = dpmf_workload_text(p->workload);
@@ -278,7 +279,7 @@ static int check_strategy_made(const arguments *given, const problem *p, const f
     if (code == 0 && dpmf_strategy_rows(asked) != rows)
         same = false;
     else if (code == 0)
-        code = compare(apply_strategy, asked, p->strategy, steps, rows, &same);
+        code = compare_operators(apply_strategy, asked, p->strategy, steps, rows, &same);
     dpmf_strategy_free(asked);
     for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; ++i)
         if (option_given(given, makers[i])) return contradiction(given, makers[i], "another strategy");

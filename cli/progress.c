@@ -55,7 +55,7 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int report(void *context, const char *what, double done) {
+static int report_progress(void *context, const char *what, double done) {
     (void)context;
     if (interrupted()) return 1;
     if (isatty(STDERR_FILENO) == 0) return 0;
@@ -78,7 +78,7 @@ static int report(void *context, const char *what, double done) {
 dpmf_run run_with(int threads) {
     dpmf_run run = dpmf_run_defaults();
     run.threads = threads;
-    run.progress = report;
+    run.progress = report_progress;
     return run;
 }
 

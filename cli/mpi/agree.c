@@ -89,7 +89,7 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 
-static int compare(const char *own, const char *first) {
+static int compare_lines(const char *own, const char *first) {
     while (*own != '\0' || *first != '\0') {
         const size_t a = strcspn(own, "\n"), b = strcspn(first, "\n");
         if (a != b || memcmp(own, first, a) != 0)
@@ -113,5 +113,5 @@ int team_agree(training *t) {
     if (code != 0) return code;
     memcpy(first, own, sizeof first);
     team_send(first, sizeof first);
-    return team_all(compare(own, first));
+    return team_all(compare_lines(own, first));
 }

@@ -88,7 +88,7 @@ void team_send(void *bytes, int64_t size) {
         MPI_Bcast((char *)bytes + at, (int)(size - at < most ? size - at : most), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-static uint64_t hash(const void *bytes, size_t size) { /* FNV-1a: against mistakes, not against enemies */
+static uint64_t hash_bytes(const void *bytes, size_t size) { /* FNV-1a: against mistakes, not against enemies */
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++)
         h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
@@ -96,7 +96,7 @@ static uint64_t hash(const void *bytes, size_t size) { /* FNV-1a: against mistak
 }
 
 int team_same_weights(training *t) {
-    uint64_t own = hash(dpmf_trainer_weights(t->trainer), (size_t)t->dim * sizeof(float)), first = own;
+    uint64_t own = hash_bytes(dpmf_trainer_weights(t->trainer), (size_t)t->dim * sizeof(float)), first = own;
     team_send(&first, sizeof first);
     return team_all(own == first ? 0
                                  : fail(EXIT_UNABLE,

@@ -1,254 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounting of the composed, Poisson-subsampled Gaussian mechanism under an adjacency: which directions count, which
- * engine answers, and what bounds stand in when one cannot.
- *
- *     zero-out, add-remove   the worse of removing a unit and adding one
- *     replace-one            one pair, its own mirror image
- *
- * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified: removing,
- * usually the worse, to the wanted slack, and adding only as finely as it takes to see that it is smaller.
- *
- * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
- * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
- * of the two bounds, both proven, is the answer. Renyi divergences, whose quadrature has an estimated error, answer only
- * when they are asked for.
+ * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The question is opened (account/question.c)
+ * and answered by composition (account/composed.c) or by simulation (account/sampled.c).
  */
-#include "account/account.h"
+#include "account/question.h"
 
-#include "base/special.h"
-
-#include <assert.h>
 #include <math.h>
 
-enum { DIRECTIONS_MAX = 2 };
-
-static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
-static const char METHOD_NEVER[] = "no unit ever takes part";
-static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
-static const char METHOD_CONTOUR[] = "contour integral, not certified";
-static const char METHOD_RDP[] = "Renyi divergences at the best order, twice the estimated error of quadrature added";
-static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
-
-double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c) {
-    double unit = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    return unit * sqrt((double)c->compositions) / c->sigma;
+static void take_answer(const dpmf_i_account_answer *found, dpmf_privacy *p) {
+    p->kind = found->kind;
+    p->method = found->method;
+    p->slack_met = found->met;
 }
 
-static int directions_of(const dpmf_i_account_composed *c, dpmf_i_account_pair pairs[DIRECTIONS_MAX]) {
-    dpmf_i_account_pair pair = {.sigma = c->sigma, .probability = c->probability, .compositions = c->compositions};
-    pairs[0] = pairs[1] = pair;
-    if (c->adjacency == DPMF_ADJACENCY_REPLACE_ONE) {
-        pairs[0].direction = DPMF_I_ACCOUNT_REPLACE;
-        return 1;
-    }
-    pairs[0].direction = DPMF_I_ACCOUNT_REMOVE;
-    pairs[1].direction = DPMF_I_ACCOUNT_ADD;
-    return 2;
-}
-
-/* Exact answers that need no engine. epsilon asked for if `of_epsilon`, else ln delta. */
-static int is_exact(const dpmf_i_account_composed *c, double given, int of_epsilon, dpmf_i_account_answer *out) {
-    if (c->probability <= 0) {
-        *out = (dpmf_i_account_answer){of_epsilon ? 0 : -INFINITY, DPMF_EXACT, METHOD_NEVER, 1};
-        return 1;
-    }
-    if (c->probability < 1 || c->engine != DPMF_ENGINE_AUTO) return 0;
-    double mu = dpmf_i_account_composed_mu(c);
-    double value =
-        of_epsilon ? dpmf_i_account_gaussian_epsilon(mu, given) : dpmf_i_account_gaussian_log_delta(mu, given);
-    *out = (dpmf_i_account_answer){value, DPMF_EXACT, METHOD_GAUSSIAN, 1};
-    return 1;
-}
-
-/* Keeps the smaller of two proven bounds; NaN is nobody's bound. */
-static void improve(dpmf_i_account_answer *best, double value, const char *method) {
-    if (!(value < best->value)) return;
-    best->value = value;
-    best->method = method;
-}
-
-/* ---- epsilon ---- */
-
-static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
-
-static dpmf_status dots_epsilon(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair, double log_delta,
-                                double relative, double *epsilon, int *met) {
-    dpmf_i_account_dots_options how = {.relative = relative, .absolute = c->absolute, .hint = -1, .run = c->run};
-    if (relative <= c->relative) how.step_max = c->step_max;
-    *epsilon = INFINITY;
-    *met = 0;
-    TRY(dpmf_i_account_dots_epsilon(pair, log_delta, &how, epsilon, met));
-    if (isnan(*epsilon)) *epsilon = INFINITY;
-    return DPMF_OK;
-}
-
-static dpmf_status certified_epsilon(const dpmf_i_account_composed *c, double log_delta, dpmf_i_account_answer *out) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    double worst = 0;
-    int count = directions_of(c, pairs), met = 1;
-    for (int i = 0; i < count; i++) {
-        double epsilon = INFINITY;
-        int fine = 0;
-        if (i > 0) TRY(dots_epsilon(c, &pairs[i], log_delta, fmax(COARSE, c->relative), &epsilon, &fine));
-        if (epsilon > worst) TRY(dots_epsilon(c, &pairs[i], log_delta, c->relative, &epsilon, &fine));
-        if (epsilon > worst) met = fine;
-        worst = fmax(worst, epsilon);
-    }
-    *out = (dpmf_i_account_answer){worst, DPMF_UPPER_BOUND, METHOD_DOTS, met};
-    return DPMF_OK;
-}
-
-static dpmf_status rdp_epsilon(const dpmf_i_account_composed *c, double log_delta, double *out) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs);
-    double worst = 0;
-    for (int i = 0; i < count; i++) {
-        double epsilon = INFINITY;
-        TRY(dpmf_i_account_rdp_epsilon(&pairs[i], log_delta, &epsilon));
-        worst = fmax(worst, isnan(epsilon) ? INFINITY : epsilon);
-    }
-    *out = worst;
-    return DPMF_OK;
-}
-
-/* The contour for all directions; *ok = 0 where it fails. */
-static dpmf_status contour_epsilon(const dpmf_i_account_composed *c, double log_delta, double *out, int *ok) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs);
-    *out = 0;
-    *ok = 1;
-    for (int i = 0; i < count; i++) {
-        double epsilon = INFINITY, error = INFINITY;
-        TRY(dpmf_i_account_contour_epsilon(&pairs[i], log_delta, &epsilon, &error));
-        if (!(error <= 1e-3 * fmax(epsilon, 1e-3))) *ok = 0;
-        *out = fmax(*out, epsilon);
-    }
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_i_account_composed_epsilon(const dpmf_i_account_composed *c, double log_delta,
-                                            dpmf_i_account_answer *out) {
-    assert(c->sigma > 0 && c->compositions >= 1 && log_delta < 0);
-    dpmf_i_account_answer found = {INFINITY, DPMF_UPPER_BOUND, METHOD_RDP, 0};
-    double value = INFINITY;
-    if (is_exact(c, log_delta, 1, out)) return DPMF_OK;
-    if (c->engine == DPMF_ENGINE_CONTOUR) {
-        int ok = 0;
-        TRY(contour_epsilon(c, log_delta, &value, &ok));
-        if (ok) {
-            *out = (dpmf_i_account_answer){value, DPMF_ESTIMATE, METHOD_CONTOUR, 1};
-            return DPMF_OK;
-        }
-    }
-    if (c->engine == DPMF_ENGINE_RDP) {
-        TRY(rdp_epsilon(c, log_delta, &found.value));
-        found.met = 1;
-        *out = found;
-        return DPMF_OK;
-    }
-    TRY(certified_epsilon(c, log_delta, &found));
-    improve(&found, dpmf_i_account_gaussian_epsilon(dpmf_i_account_composed_mu(c), log_delta), METHOD_UNSAMPLED);
-    *out = found;
-    return DPMF_OK;
-}
-
-/* ---- ln delta ---- */
-
-static dpmf_status dots_log_delta(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair, double epsilon,
-                                  double relative, double *log_delta, int *met) {
-    dpmf_i_account_dots_options how = {.relative = relative, .absolute = c->absolute, .hint = epsilon, .run = c->run};
-    if (relative <= c->relative) how.step_max = c->step_max;
-    if (pair->direction == DPMF_I_ACCOUNT_ADD &&
-        epsilon >= -(double)pair->compositions * log1p(-pair->probability) * (1 + 1e-12)) {
-        *log_delta = -INFINITY; /* adding a unit loses at most -ln(1-q) a step */
-        *met = 1;
-        return DPMF_OK;
-    }
-    *log_delta = 0;
-    *met = 0;
-    TRY(dpmf_i_account_dots_log_delta(pair, epsilon, &how, log_delta, met));
-    if (isnan(*log_delta)) *log_delta = 0;
-    return DPMF_OK;
-}
-
-static dpmf_status certified_log_delta(const dpmf_i_account_composed *c, double epsilon, dpmf_i_account_answer *out) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs), met = 1;
-    double worst = -INFINITY;
-    for (int i = 0; i < count; i++) {
-        double log_delta = 0;
-        int fine = 0;
-        if (i > 0) TRY(dots_log_delta(c, &pairs[i], epsilon, fmax(COARSE, c->relative), &log_delta, &fine));
-        if (log_delta > worst) TRY(dots_log_delta(c, &pairs[i], epsilon, c->relative, &log_delta, &fine));
-        if (log_delta > worst) met = fine;
-        worst = fmax(worst, log_delta);
-    }
-    *out = (dpmf_i_account_answer){worst, DPMF_UPPER_BOUND, METHOD_DOTS, met};
-    return DPMF_OK;
-}
-
-static dpmf_status rdp_log_delta(const dpmf_i_account_composed *c, double epsilon, double *out) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs);
-    double worst = -INFINITY;
-    for (int i = 0; i < count; i++) {
-        double log_delta = 0;
-        TRY(dpmf_i_account_rdp_log_delta(&pairs[i], epsilon, &log_delta));
-        worst = fmax(worst, isnan(log_delta) ? 0 : log_delta);
-    }
-    *out = worst;
-    return DPMF_OK;
-}
-
-static dpmf_status contour_log_delta(const dpmf_i_account_composed *c, double epsilon, double *out, int *ok) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs);
-    *out = -INFINITY;
-    *ok = 1;
-    for (int i = 0; i < count; i++) {
-        double log_delta = 0, error = INFINITY;
-        TRY(dpmf_i_account_contour_log_delta(&pairs[i], epsilon, &log_delta, &error));
-        if (!(error <= 1e-4)) *ok = 0;
-        *out = fmax(*out, log_delta);
-    }
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, double epsilon,
-                                              dpmf_i_account_answer *out) {
-    assert(c->sigma > 0 && c->compositions >= 1 && epsilon >= 0);
-    dpmf_i_account_answer found = {0, DPMF_UPPER_BOUND, METHOD_RDP, 0};
-    double value = 0;
-    if (is_exact(c, epsilon, 0, out)) return DPMF_OK;
-    if (c->engine == DPMF_ENGINE_CONTOUR) {
-        int ok = 0;
-        TRY(contour_log_delta(c, epsilon, &value, &ok));
-        if (ok) {
-            *out = (dpmf_i_account_answer){value, DPMF_ESTIMATE, METHOD_CONTOUR, 1};
-            return DPMF_OK;
-        }
-    }
-    if (c->engine == DPMF_ENGINE_RDP) {
-        TRY(rdp_log_delta(c, epsilon, &found.value));
-        found.met = 1;
-        *out = found;
-        return DPMF_OK;
-    }
-    TRY(certified_log_delta(c, epsilon, &found));
-    improve(&found, dpmf_i_account_gaussian_log_delta(dpmf_i_account_composed_mu(c), epsilon), METHOD_UNSAMPLED);
-    *out = found;
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon, double *log_delta) {
-    dpmf_i_account_pair pairs[DIRECTIONS_MAX];
+dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+    dpmf_i_account_question q;
     dpmf_i_account_answer found;
-    int met = 0;
-    directions_of(c, pairs);
-    if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR)
-        return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
-    TRY(dpmf_i_account_composed_log_delta(c, epsilon, &found));
-    *log_delta = found.value;
+    dpmf_privacy answer;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_account_check_sigma(sigma));
+    TRY(dpmf_i_account_check_delta(delta));
+    TRY(dpmf_i_account_question_open(options, &q));
+    answer = dpmf_i_account_question_answer(&q, sigma, INFINITY, delta);
+    if (q.sampled) {
+        TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
+    } else {
+        q.composed.sigma = sigma * q.options.sigma_unit;
+        TRY_DONE(dpmf_i_account_composed_epsilon(&q.composed, log(delta), &found));
+        answer.epsilon = found.value;
+        take_answer(&found, &answer);
+    }
+    *out = answer;
+done:
+    dpmf_i_account_question_close(&q);
+    return status;
+}
+
+dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
+    dpmf_i_account_question q;
+    dpmf_i_account_answer found;
+    dpmf_privacy answer;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_account_check_sigma(sigma));
+    TRY(dpmf_i_account_check_epsilon(epsilon));
+    TRY(dpmf_i_account_question_open(options, &q));
+    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, 0);
+    if (q.sampled) {
+        TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
+    } else {
+        q.composed.sigma = sigma * q.options.sigma_unit;
+        TRY_DONE(dpmf_i_account_composed_log_delta(&q.composed, epsilon, &found));
+        answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
+        take_answer(&found, &answer);
+    }
+    *out = answer;
+done:
+    dpmf_i_account_question_close(&q);
+    return status;
+}
+
+dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions, dpmf_privacy *out) {
+    if (!(rho > 0 && rho <= 1e9))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
+    if (compositions < 1 || compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
+                                (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
+    TRY(dpmf_i_account_check_delta(delta));
+    double total = rho * (double)compositions, mu = sqrt(2 * rho), total_mu = sqrt(2 * total);
+    *out = (dpmf_privacy){
+        .epsilon = gaussian ? dpmf_i_account_gaussian_epsilon(total_mu, log(delta))
+                            : dpmf_i_account_zcdp_epsilon(total, log(delta)),
+        .delta = delta,
+        .sigma = gaussian ? 1 / mu : 0,
+        .mu = gaussian ? mu : 0,
+        .rho = rho,
+        .total_mu = gaussian ? total_mu : 0,
+        .total_rho = total,
+        .kind = gaussian ? DPMF_EXACT : DPMF_UPPER_BOUND,
+        .compositions = compositions,
+        .probability = 1,
+        .method = gaussian ? "Gaussian mechanism, closed form" : "zero-concentrated privacy at the best order",
+        .slack_met = 1,
+    };
     return DPMF_OK;
 }

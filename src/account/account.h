@@ -88,7 +88,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_p
                                                           const dpmf_i_account_dots_options *options, double *log_delta,
                                                           int *met);
 
-/* ---- account/account.c: all directions of an adjacency together, by the engine asked for ---- */
+/* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
 
 typedef struct dpmf_i_account_composed {
     double sigma; /* per zero-out sensitivity */

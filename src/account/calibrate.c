@@ -1,270 +1,294 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The sampling and the strategy become
- * compositions, a probability and a sensitivity (account/amplify.c), and an engine answers (account/account.c).
+ * Calibration: the least sigma, the most compositions or the largest sampling probability within (epsilon, delta).
+ *
+ * One coordinate y, in which privacy grows, serves all three:  ln sigma,  -ln compositions,  -ln probability. ln
+ * delta(epsilon; y) falls with y. Its crossing with ln delta is found for the bound with a coarse slack, then closed in
+ * on with the wanted one by the slope that has been seen. What is answered has itself passed the certificate, so it is
+ * never on the wrong side; how far it is on the right side is the engine's slack.
  */
-#include "account/calibrate.h"
-
-#include "base/memory.h"
-#include "strategy/strategy.h"
+#include "account/question.h"
 
 #include <math.h>
 
-dpmf_account_options dpmf_account_options_defaults(void) {
-    return (dpmf_account_options){.run = dpmf_run_defaults()};
+typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
+
+typedef struct search {
+    dpmf_i_account_composed composed;
+    unknown unknown;
+    double epsilon, delta, log_delta;
+    double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
+    double resolution; /* of y, in the coarse search */
+    double wanted;     /* how near to the crossing the answer must be, in y */
+} search;
+
+static void place(search *s, double y) {
+    if (s->unknown == SIGMA) s->composed.sigma = exp(y);
+    if (s->unknown == COMPOSITIONS) s->composed.compositions = (int64_t)fmax(1, floor(exp(-y) * (1 + 1e-12)));
+    if (s->unknown == PROBABILITY) s->composed.probability = fmin(1, exp(-y));
 }
 
-static const int64_t COMPOSITIONS_MAX = 1000000000000; /* 1e12: the engines have been tried up to there */
-static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
-
-dpmf_status dpmf_i_account_check_sigma(double sigma) {
-    if (sigma >= SIGMA_MIN && sigma <= SIGMA_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
+/* The coarse bound's excess over ln delta; <= 0: private enough. */
+static dpmf_status excess_at(search *s, double y, double *out) {
+    double log_delta = 0;
+    place(s, y);
+    TRY(dpmf_i_base_progress(s->composed.run, "calibrating", -1));
+    TRY(dpmf_i_account_composed_search(&s->composed, s->epsilon, &log_delta));
+    *out = fmax(log_delta, -1e300) - s->log_delta;
+    return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_check_epsilon(double epsilon) {
-    if (epsilon >= 0 && epsilon <= EPSILON_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
-}
+enum { SEARCH_MAX = 200 }; /* bisection alone needs 60 */
 
-dpmf_status dpmf_i_account_check_delta(double delta) {
-    if (delta >= 1e-300 && delta < 1) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
-}
+/* Of y: where the answer has slack, what the coarse bound is worth; where it is exact, enough to tell 1e12 + 1. */
+static const double COARSE_RESOLUTION = 2e-3, EXACT_RESOLUTION = 1e-14;
 
-/* ---- the question ---- */
-
-static dpmf_status check_options(const dpmf_account_options *o) {
-    TRY(dpmf_i_account_sampling_check(&o->sampling));
-    if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
-    if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
-    if (o->compositions < 0 || o->compositions > COMPOSITIONS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld",
-                                (long long)o->compositions, (long long)COMPOSITIONS_MAX);
-    if (!(o->sigma_unit >= 0 && isfinite(o->sigma_unit)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
-    if (o->slack != 0 && !(o->slack >= 1e-8 && o->slack <= 0.1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
-    if (o->confidence != 0 && !(o->confidence >= 0.5 && o->confidence < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
-    if (o->samples < 0 || o->samples > 10000000000)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
+/* Illinois: regula falsi that halves the value of an end which stays; between low (excess > 0) and high (<= 0). */
+static dpmf_status narrow(search *s, double low, double at_low, double high, double at_high, double *out) {
+    double weight_low = at_low, weight_high = at_high;
+    s->slope = fmin((at_high - at_low) / (high - low), -1e-300);
+    for (int i = 0; i < SEARCH_MAX && high - low > s->resolution; i++) {
+        double y = (low * weight_high - high * weight_low) / (weight_high - weight_low), value = 0;
+        double margin = 0.02 * (high - low);
+        if (!(y > low + margin && y < high - margin) || i % 4 == 3)
+            y = i % 4 == 3 ? 0.5 * (low + high) : fmin(fmax(y, low + margin), high - margin);
+        TRY(excess_at(s, y, &value));
+        if (value > 0) {
+            s->slope = fmin((value - at_high) / (y - high), -1e-300);
+            low = y;
+            at_low = weight_low = value;
+            weight_high *= 0.5;
+        } else {
+            s->slope = fmin((value - at_low) / (y - low), -1e-300);
+            high = y;
+            at_high = weight_high = value;
+            weight_low *= 0.5;
+        }
+        if (at_high > -s->resolution) break; /* y is at least as near as that: ln delta moves faster than y */
+    }
+    *out = high;
     return DPMF_OK;
 }
 
 /*
- * What is asked for when the user does not say: half of a thousandth, and where few steps lose much each, so that a
- * fine grid costs little, one that is finer than the 1e-4 of other accountants.
+ * Where to look first: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
+ * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
  */
-static const double SLACK = 5e-4, STEP_MAX = 0.8e-4;
-
-static void fill_presets(dpmf_account_options *o) {
-    if (o->sigma_unit == 0) o->sigma_unit = 1;
-    if (o->slack == 0) o->slack = SLACK;
-    if (o->confidence == 0) o->confidence = 0.999;
-    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : dpmf_strategy_steps(o->strategy);
+static double guess(const search *s) {
+    const dpmf_i_account_composed *c = &s->composed;
+    double mu = dpmf_i_account_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
+    double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
+    if (s->unknown == SIGMA) {
+        double unit = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+        return log(unit) - 0.5 * log(log1p(mu * mu / (q * q * n)));
+    }
+    double growth = expm1(fmin(1 / (sigma * sigma), 600));
+    if (s->unknown == COMPOSITIONS) return -log(mu * mu / (q * q * growth));
+    return -log(mu / sqrt(n * growth));
 }
 
-static int is_monte_carlo(const dpmf_account_options *o) {
-    return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+/* The least y in [floor_, most] that is private enough by the coarse bound; `most` if none is. */
+static dpmf_status cross(search *s, double floor_, double most, double *out) {
+    double y = fmin(fmax(guess(s), floor_), most), at = 0, other = 0, step = 0.05;
+    TRY(excess_at(s, y, &at));
+    int enough = at <= 0;
+    for (;;) {
+        double next = enough ? fmax(y - step, floor_) : fmin(y + step, most);
+        if (next == y) { /* the end of what is accepted */
+            *out = y;
+            return DPMF_OK;
+        }
+        TRY(excess_at(s, next, &other));
+        if ((other <= 0) != enough) {
+            if (enough) return narrow(s, next, other, y, at, out);
+            return narrow(s, y, at, next, other, out);
+        }
+        y = next;
+        at = other;
+        step *= 2;
+    }
 }
 
-static dpmf_status check_combination(const dpmf_account_options *o) {
-    char text[64];
-    TRY(dpmf_sampling_format(&o->sampling, text));
-    int needs = is_monte_carlo(o);
-    if (needs && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
-                                dpmf_engine_name(o->engine), text);
-    if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
-    if (needs && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sampling %s is accounted for under zero-out and add-remove "
-                                "adjacency only",
-                                text);
-    if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE &&
-        o->compositions != dpmf_strategy_steps(o->strategy))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
-                                (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+enum { CERTIFY_MAX = 12 };
+
+static int passes(const search *s, const dpmf_i_account_answer *found) {
+    return found->value <= s->log_delta;
+}
+
+/* From y to where the fine bound itself meets ln delta: Newton's steps, aimed a little to the safe side. */
+static dpmf_status certify_crossing(search *s, double y, double most, double *out, dpmf_i_account_answer *found,
+                                    int *ok) {
+    double before = 0, value_before = 0, failed = -INFINITY;
+    *ok = 0;
+    for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
+        dpmf_i_account_answer here;
+        place(s, y);
+        TRY(dpmf_i_base_progress(s->composed.run, "certifying", -1));
+        TRY(dpmf_i_account_composed_log_delta(&s->composed, s->epsilon, &here));
+        double excess = fmax(here.value, -1e300) - s->log_delta;
+        if (passes(s, &here) && (!*ok || y < *out)) {
+            *ok = 1;
+            *out = y;
+            *found = here;
+        }
+        if (!passes(s, &here)) failed = fmax(failed, y);
+        if (i > 0 && y != before && isfinite((excess - value_before) / (y - before)))
+            s->slope = fmin((excess - value_before) / (y - before), 0.2 * s->slope);
+        before = y;
+        value_before = excess;
+        double away = -excess / s->slope; /* to the crossing; negative: y may fall */
+        if (*ok && (s->wanted == 0 || *out - fmax(failed, y + away) <= s->wanted)) break;
+        if (*ok && i >= 5) break;
+        double step = away + 0.3 * s->wanted;
+        if (!passes(s, &here)) step = fmax(step, (0.5 + i) * fmax(s->wanted, 1e-13));
+        double next = y + fmin(fmax(step, -1), 1);
+        if (next <= failed) next = 0.5 * (failed + (*ok ? *out : y + s->wanted));
+        if (s->unknown == COMPOSITIONS && !passes(s, &here)) { /* one less at least */
+            double less = (double)s->composed.compositions - 1;
+            if (less < 1) break;
+            next = fmax(next, -log(less) - 1e-13);
+        }
+        y = next;
+    }
     return DPMF_OK;
 }
 
-/* Sampling none: a strategy is one release, so its steps are not compositions. */
-static void compose(dpmf_i_account_question *q, int64_t compositions, double probability) {
-    const dpmf_account_options *o = &q->options;
-    q->composed = (dpmf_i_account_composed){.probability = probability,
-                                            .compositions = compositions,
-                                            .adjacency = o->adjacency,
-                                            .engine = o->engine,
-                                            .relative = o->slack,
-                                            .absolute = 0.1 * o->slack,
-                                            .step_max = q->unasked_slack ? STEP_MAX : 0,
-                                            .run = &q->options.run};
+static search search_of(const dpmf_i_account_question *q, unknown what, double epsilon, double delta) {
+    search s = {.composed = q->composed,
+                .unknown = what,
+                .epsilon = epsilon,
+                .delta = delta,
+                .log_delta = log(delta),
+                .slope = -1};
+    s.composed.relative = q->unasked_slack ? 1.6 * q->options.slack : q->options.slack; /* speed: still below 1e-3 */
+    s.composed.absolute = 1e-3 * s.composed.relative;                                   /* slack in sigma is relative */
+    s.composed.step_max = 0;
+    int exact = q->composed.probability >= 1 && q->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
+    s.resolution = exact ? EXACT_RESOLUTION : COARSE_RESOLUTION;
+    s.wanted = exact ? 0 : 0.1 * q->options.slack;
+    return s;
 }
 
-static dpmf_status open_composed(dpmf_i_account_question *q) {
-    const dpmf_account_options *o = &q->options;
-    dpmf_amplification found;
-    if (o->sampling.kind == DPMF_SAMPLING_NONE) {
-        compose(q, o->compositions, 1);
-        return DPMF_OK;
-    }
-    if (o->strategy != NULL) {
-        TRY(dpmf_amplify(o->strategy, &o->sampling, 0, &found));
-        compose(q, found.compositions, found.probability);
-        return DPMF_OK;
-    }
-    int64_t blocks = o->sampling.kind == DPMF_SAMPLING_POISSON ? 1 : o->sampling.count;
-    compose(q, o->compositions / blocks + (o->compositions % blocks != 0),
-            fmin(1, o->sampling.probability * (double)blocks));
+/* ---- sigma ---- */
+
+static const double SIGMA_LEAST = 1e-3; /* below it the engines of sampling do not go: epsilon is about 1e6 there */
+
+static dpmf_status answer_with(const dpmf_i_account_question *q, const search *s, double sigma,
+                               const dpmf_i_account_answer *found, dpmf_privacy *out) {
+    dpmf_i_account_question at = *q;
+    at.composed = s->composed;
+    *out = dpmf_i_account_question_answer(&at, sigma, s->epsilon, s->delta);
+    out->kind = found->kind;
+    out->method = found->method;
+    out->slack_met = found->met;
     return DPMF_OK;
 }
 
-static dpmf_status open_scheme(dpmf_i_account_question *q) {
-    const dpmf_account_options *o = &q->options;
-    const dpmf_strategy *strategy = o->strategy;
-    if (strategy == NULL) {
-        TRY(dpmf_i_strategy_create_identity(o->compositions, &q->identity));
-        strategy = q->identity;
+static dpmf_status sigma_of(const dpmf_i_account_question *q, double epsilon, double delta, dpmf_privacy *out) {
+    search s = search_of(q, SIGMA, epsilon, delta);
+    dpmf_i_account_answer found = {0};
+    double y = 0;
+    int ok = 0;
+    if (s.composed.probability <= 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: nothing is used, and no noise is needed");
+    s.composed.sigma = 1;
+    double gaussian = dpmf_i_account_composed_mu(&s.composed) / dpmf_i_account_gaussian_mu(epsilon, s.log_delta);
+    double high = log(gaussian);
+    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO) {
+        place(&s, high);
+        found = (dpmf_i_account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
+        return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
     }
-    q->sampled = 1;
-    compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    return dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
-}
-
-dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
-    dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
-    dpmf_status status = DPMF_OK;
-    TRY(check_options(&q.options));
-    q.unasked_slack = q.options.slack == 0;
-    if (q.options.sampling.kind == DPMF_SAMPLING_NONE && q.options.compositions == 0) q.options.compositions = 1;
-    fill_presets(&q.options);
-    TRY(check_combination(&q.options));
-    TRY_DONE(is_monte_carlo(&q.options) ? open_scheme(&q) : open_composed(&q));
-    *out = q;
-    out->composed.run = &out->options.run;
-    return DPMF_OK;
-done:
-    dpmf_i_account_question_close(&q);
-    return status;
-}
-
-void dpmf_i_account_question_close(dpmf_i_account_question *q) {
-    dpmf_i_account_amplified_free(&q->scheme);
-    dpmf_strategy_free(q->identity);
-    q->identity = NULL;
-}
-
-/* ---- the answer ---- */
-
-/* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const dpmf_i_account_question *q, double sigma) {
-    double effective = sigma * q->options.sigma_unit;
-    if (q->sampled) return q->scheme.sensed.value / (effective * q->scheme.norm);
-    dpmf_i_account_composed c = q->composed;
-    c.sigma = effective;
-    return dpmf_i_account_composed_mu(&c);
-}
-
-dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, double sigma, double epsilon,
-                                            double delta) {
-    dpmf_privacy p = {.epsilon = epsilon,
-                      .delta = delta,
-                      .sigma = sigma,
-                      .kind = DPMF_UPPER_BOUND,
-                      .compositions = q->composed.compositions,
-                      .probability = q->composed.probability,
-                      .slack_met = 1};
-    double total = unsampled_mu(q, sigma);
-    if (q->options.sampling.kind == DPMF_SAMPLING_NONE) {
-        p.total_mu = total;
-        p.total_rho = total * total / 2;
-        p.mu = total / sqrt((double)q->composed.compositions);
-        p.rho = p.mu * p.mu / 2;
-    } else if (delta > 0) {
-        p.without_sampling = dpmf_i_account_gaussian_epsilon(total, log(delta));
+    TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
+    TRY(certify_crossing(&s, y, high + 1e-6, &y, &found, &ok));
+    if (!ok) { /* the closed form without sampling always holds */
+        y = high;
+        found = (dpmf_i_account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
+        if (s.composed.engine == DPMF_ENGINE_RDP)
+            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g",
+                                    epsilon, delta);
     }
-    return p;
+    place(&s, y);
+    return answer_with(q, &s, s.composed.sigma / q->options.sigma_unit, &found, out);
 }
 
-static void take(const dpmf_i_account_answer *found, dpmf_privacy *p) {
-    p->kind = found->kind;
-    p->method = found->method;
-    p->slack_met = found->met;
-}
-
-dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
     dpmf_i_account_question q;
-    dpmf_i_account_answer found;
-    dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_sigma(sigma));
+    TRY(dpmf_i_account_check_epsilon(epsilon));
     TRY(dpmf_i_account_check_delta(delta));
     TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, INFINITY, delta);
-    if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
-    } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_epsilon(&q.composed, log(delta), &found));
-        answer.epsilon = found.value;
-        take(&found, &answer);
-    }
-    *out = answer;
+    TRY_DONE(q.sampled ? dpmf_i_account_sampled_sigma(&q, epsilon, delta, out) : sigma_of(&q, epsilon, delta, out));
 done:
     dpmf_i_account_question_close(&q);
     return status;
 }
 
-dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
-    dpmf_i_account_answer found;
-    dpmf_privacy answer;
-    dpmf_status status = DPMF_OK;
+/* ---- compositions, probability ---- */
+
+static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                               dpmf_i_account_question *q) {
     TRY(dpmf_i_account_check_sigma(sigma));
     TRY(dpmf_i_account_check_epsilon(epsilon));
-    TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, 0);
-    if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
-    } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_log_delta(&q.composed, epsilon, &found));
-        answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
-        take(&found, &answer);
-    }
-    *out = answer;
+    TRY(dpmf_i_account_check_delta(delta));
+    if (options != NULL && options->strategy != NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a budget of steps or probability takes no strategy: its steps are set");
+    TRY(dpmf_i_account_question_open(options, q));
+    if (!q->sampled) return DPMF_OK;
+    dpmf_i_account_question_close(q);
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                            "balls-in-bins and min-sep sampling: no search over steps or probability");
+}
+
+static int64_t blocks_of(const dpmf_i_account_question *q) {
+    return q->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? q->options.sampling.count : 1;
+}
+
+static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double sigma, double epsilon, double delta,
+                          double high, double low, search *s, dpmf_privacy *out) {
+    dpmf_i_account_answer found = {0};
+    double y = 0;
+    int ok = 0;
+    *s = search_of(q, what, epsilon, delta);
+    s->composed.sigma = sigma * q->options.sigma_unit;
+    TRY(cross(s, low, high, &y));
+    TRY(certify_crossing(s, y, high, &y, &found, &ok));
+    if (!ok)
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is passed %s", sigma, epsilon, delta,
+            what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
+    place(s, y);
+    return answer_with(q, s, sigma, &found, out);
+}
+
+dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                                        int64_t *compositions, dpmf_privacy *out) {
+    dpmf_i_account_question q;
+    search s;
+    dpmf_status status = DPMF_OK;
+    TRY(open_budget(sigma, epsilon, delta, options, &q));
+    TRY_DONE(budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log(1e12), &s, out));
+    *compositions = s.composed.compositions * blocks_of(&q);
 done:
     dpmf_i_account_question_close(&q);
     return status;
 }
 
-dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions, dpmf_privacy *out) {
-    if (!(rho > 0 && rho <= 1e9))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
-    if (compositions < 1 || compositions > COMPOSITIONS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
-                                (long long)COMPOSITIONS_MAX);
-    TRY(dpmf_i_account_check_delta(delta));
-    double total = rho * (double)compositions, mu = sqrt(2 * rho), total_mu = sqrt(2 * total);
-    *out = (dpmf_privacy){
-        .epsilon = gaussian ? dpmf_i_account_gaussian_epsilon(total_mu, log(delta))
-                            : dpmf_i_account_zcdp_epsilon(total, log(delta)),
-        .delta = delta,
-        .sigma = gaussian ? 1 / mu : 0,
-        .mu = gaussian ? mu : 0,
-        .rho = rho,
-        .total_mu = gaussian ? total_mu : 0,
-        .total_rho = total,
-        .kind = gaussian ? DPMF_EXACT : DPMF_UPPER_BOUND,
-        .compositions = compositions,
-        .probability = 1,
-        .method = gaussian ? "Gaussian mechanism, closed form" : "zero-concentrated privacy at the best order",
-        .slack_met = 1,
-    };
-    return DPMF_OK;
+dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                                       double *probability, dpmf_privacy *out) {
+    dpmf_i_account_question q;
+    search s;
+    dpmf_status status = DPMF_OK;
+    TRY(open_budget(sigma, epsilon, delta, options, &q));
+    if (q.options.sampling.kind == DPMF_SAMPLING_NONE) {
+        status =
+            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; poisson and block-cyclic have");
+        goto done;
+    }
+    TRY_DONE(budget(&q, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
+    *probability = s.composed.probability / (double)blocks_of(&q);
+done:
+    dpmf_i_account_question_close(&q);
+    return status;
 }

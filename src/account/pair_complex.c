@@ -129,7 +129,7 @@ typedef struct spot {
     cplx tangent, u, log_weight;
 } spot;
 
-static spot look(const dpmf_i_account_moment *m, const path *p, cplx z, double x) {
+static spot spot_at(const dpmf_i_account_moment *m, const path *p, cplx z, double x) {
     spot out;
     cplx point;
     lift(p, x, &point, &out.tangent);
@@ -141,7 +141,7 @@ static spot look(const dpmf_i_account_moment *m, const path *p, cplx z, double x
 }
 
 static void add_point(const dpmf_i_account_moment *m, const path *p, cplx z, double x, double scale, sums *out) {
-    const spot here = look(m, p, z, x);
+    const spot here = spot_at(m, p, z, x);
     const cplx tangent = here.tangent, u = here.u, log_weight = here.log_weight;
     const cplx e = times(complex_exp(log_weight + u - scale), tangent);
     out->whole += e;
@@ -205,7 +205,7 @@ static void come_down(dpmf_i_account_moment *m, path *p, cplx z, double scale, d
     if (high < alone && alone < 3 * high) high = alone;
     p->whole_only = high < alone;
     while (high > sigma) {
-        const spot here = look(m, p, z, high - sigma);
+        const spot here = spot_at(m, p, z, high - sigma);
         m->points++;
         if (!(creal(here.u + here.log_weight) < least)) break;
         if (creal(here.log_weight) + log1p(cabs(here.u)) > least + 8) p->whole_only = 1;

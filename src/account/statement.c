@@ -3,7 +3,7 @@
  * The guarantee in sentences, in the order in which a reader asks: what is released, for whom, against whom, on what
  * condition, how sure. Figures are rounded up where a guarantee would otherwise be overstated.
  */
-#include "account/calibrate.h"
+#include "account/question.h"
 
 #include <math.h>
 #include <stdarg.h>

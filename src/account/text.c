@@ -54,7 +54,7 @@ static const sampling_form FORMS[] = {
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
-static dpmf_status refuse(const char *text, const char *why) {
+static dpmf_status refuse_sampling(const char *text, const char *why) {
     char shown[64];
     return dpmf_i_base_fail(
         DPMF_ERROR_ARGUMENT,
@@ -73,12 +73,12 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
     const char *rest = values + first;
     if (form->has_probability) {
         if (!dpmf_i_base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
-            return refuse(text, "a probability from 0 to 1 is accepted");
-        if (form->has_count != (*rest == ',')) return refuse(text, "the number of values is not as in");
+            return refuse_sampling(text, "a probability from 0 to 1 is accepted");
+        if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values is not as in");
         if (form->has_count) rest++;
     }
     if (form->has_count && (!dpmf_i_base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
-        return refuse(text, "a whole number of at least 1 is accepted");
+        return refuse_sampling(text, "a whole number of at least 1 is accepted");
     return DPMF_OK;
 }
 
@@ -86,10 +86,10 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
     if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
     size_t name = strcspn(text, ":");
     const sampling_form *form = find_form(text, name);
-    if (form == NULL) return refuse(text, "not a sampling");
+    if (form == NULL) return refuse_sampling(text, "not a sampling");
     dpmf_sampling found = {.kind = form->kind};
     int wants = form->has_probability || form->has_count;
-    if (wants != (text[name] == ':')) return refuse(text, wants ? "values are needed" : "takes no values");
+    if (wants != (text[name] == ':')) return refuse_sampling(text, wants ? "values are needed" : "takes no values");
     if (wants) TRY(read_values(text, form, text + name + 1, &found));
     *out = found;
     return DPMF_OK;

@@ -39,7 +39,7 @@ typedef struct cursor {
     const char *at, *end;
 } cursor;
 
-static dpmf_status refuse(const char *problem) {
+static dpmf_status refuse_array(const char *problem) {
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: %s", problem);
 }
 
@@ -49,7 +49,7 @@ static void skip_spaces(cursor *c) {
 }
 
 /* Is the next thing, after spaces, this character? Then it is taken. */
-static int take(cursor *c, char wanted) {
+static int take_character(cursor *c, char wanted) {
     skip_spaces(c);
     if (c->at == c->end || *c->at != wanted) return 0;
     c->at++;
@@ -92,8 +92,8 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     const char *text = NULL;
     size_t length = 0;
     char shown[64];
-    if (h->item_size != 0) return refuse("the header has 'descr' twice");
-    if (!take_string(c, &text, &length)) return refuse("'descr' is not '<f8' or '<f4'");
+    if (h->item_size != 0) return refuse_array("the header has 'descr' twice");
+    if (!take_string(c, &text, &length)) return refuse_array("'descr' is not '<f8' or '<f4'");
     if (length == 3 && memcmp(text, "<f8", 3) == 0) {
         h->item_size = 8;
     } else if (length == 3 && memcmp(text, "<f4", 3) == 0) {
@@ -109,13 +109,13 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
 }
 
 static dpmf_status read_order(cursor *c, npy_header *h) {
-    if (h->fortran_order >= 0) return refuse("the header has 'fortran_order' twice");
+    if (h->fortran_order >= 0) return refuse_array("the header has 'fortran_order' twice");
     if (take_word(c, "False")) {
         h->fortran_order = 0;
     } else if (take_word(c, "True")) {
         h->fortran_order = 1;
     } else {
-        return refuse("'fortran_order' is neither True nor False");
+        return refuse_array("'fortran_order' is neither True nor False");
     }
     return DPMF_OK;
 }
@@ -124,17 +124,17 @@ static dpmf_status read_order(cursor *c, npy_header *h) {
 static dpmf_status read_shape(cursor *c, npy_header *h) {
     static const char problem[] = "the shape is not a tuple of whole numbers";
     int comma = 0;
-    if (h->dimensions != 0) return refuse("the header has 'shape' twice");
-    if (!take(c, '(')) return refuse(problem);
-    while (!take(c, ')')) {
-        if (h->dimensions > 0 && !comma) return refuse(problem);
-        if (h->dimensions == 2) return refuse("it has more than 2 dimensions; 1 and 2 are accepted");
-        if (!take_size(c, &h->shape[h->dimensions])) return refuse(problem);
+    if (h->dimensions != 0) return refuse_array("the header has 'shape' twice");
+    if (!take_character(c, '(')) return refuse_array(problem);
+    while (!take_character(c, ')')) {
+        if (h->dimensions > 0 && !comma) return refuse_array(problem);
+        if (h->dimensions == 2) return refuse_array("it has more than 2 dimensions; 1 and 2 are accepted");
+        if (!take_size(c, &h->shape[h->dimensions])) return refuse_array(problem);
         h->dimensions++;
-        comma = take(c, ',');
+        comma = take_character(c, ',');
     }
-    if (h->dimensions == 0) return refuse("it has no dimension; 1 and 2 are accepted");
-    if (h->dimensions == 1 && !comma) return refuse(problem); /* (3) is a number, not a tuple */
+    if (h->dimensions == 0) return refuse_array("it has no dimension; 1 and 2 are accepted");
+    if (h->dimensions == 1 && !comma) return refuse_array(problem); /* (3) is a number, not a tuple */
     if (h->dimensions == 1) h->shape[1] = 1;
     return DPMF_OK;
 }
@@ -143,7 +143,8 @@ static dpmf_status read_member(cursor *c, npy_header *h) {
     const char *key = NULL;
     size_t length = 0;
     char shown[64];
-    if (!take_string(c, &key, &length) || !take(c, ':')) return refuse("the header is not a dictionary");
+    if (!take_string(c, &key, &length) || !take_character(c, ':'))
+        return refuse_array("the header is not a dictionary");
     if (length == 5 && memcmp(key, "descr", length) == 0) return read_type(c, h);
     if (length == 13 && memcmp(key, "fortran_order", length) == 0) return read_order(c, h);
     if (length == 5 && memcmp(key, "shape", length) == 0) return read_shape(c, h);
@@ -154,32 +155,32 @@ static dpmf_status read_member(cursor *c, npy_header *h) {
 static dpmf_status read_dictionary(const char *text, size_t length, npy_header *h) {
     cursor c = {text, text + length};
     int comma = 1;
-    if (length == 0 || text[length - 1] != '\n') return refuse("the header does not end in a newline");
-    if (!take(&c, '{')) return refuse("the header is not a dictionary");
-    while (!take(&c, '}')) {
-        if (!comma) return refuse("the header is not a dictionary");
+    if (length == 0 || text[length - 1] != '\n') return refuse_array("the header does not end in a newline");
+    if (!take_character(&c, '{')) return refuse_array("the header is not a dictionary");
+    while (!take_character(&c, '}')) {
+        if (!comma) return refuse_array("the header is not a dictionary");
         TRY(read_member(&c, h));
-        comma = take(&c, ',');
+        comma = take_character(&c, ',');
     }
     skip_spaces(&c);
-    if (c.at != c.end - 1) return refuse("something after the dictionary in the header");
-    if (h->item_size == 0) return refuse("the header has no 'descr'");
-    if (h->fortran_order < 0) return refuse("the header has no 'fortran_order'");
-    if (h->dimensions == 0) return refuse("the header has no 'shape'");
+    if (c.at != c.end - 1) return refuse_array("something after the dictionary in the header");
+    if (h->item_size == 0) return refuse_array("the header has no 'descr'");
+    if (h->fortran_order < 0) return refuse_array("the header has no 'fortran_order'");
+    if (h->dimensions == 0) return refuse_array("the header has no 'shape'");
     return DPMF_OK;
 }
 
 /* Everything before the values; *used is how many bytes that is. */
 static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h, size_t *used) {
     if (size < MAGIC_LENGTH + 4 || memcmp(bytes, magic, MAGIC_LENGTH) != 0)
-        return refuse("it does not begin as a .npy file does");
+        return refuse_array("it does not begin as a .npy file does");
     const int version = bytes[6];
     if ((version != 1 && version != 2) || bytes[7] != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
                                 "not an array this library reads: .npy version %d.%d; 1.0 and 2.0 are accepted",
                                 version, bytes[7]);
     size_t prefix = version == 1 ? 10 : 12, length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
-    if (size < prefix) return refuse("it ends within the header");
+    if (size < prefix) return refuse_array("it ends within the header");
     if (version == 2) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     if (length > HEADER_MAX || length > size - prefix)
         return dpmf_i_base_fail(
@@ -194,9 +195,9 @@ static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h,
 
 /* The shape against what is there. Divides, not multiplies: the shape may say anything. */
 static dpmf_status check_size(const npy_header *h, size_t left) {
-    if (h->shape[0] == 0 || h->shape[1] == 0) return refuse("it is empty");
+    if (h->shape[0] == 0 || h->shape[1] == 0) return refuse_array("it is empty");
     if (h->fortran_order == 1 && h->dimensions == 2)
-        return refuse("two dimensions in Fortran order; C order is accepted (numpy.ascontiguousarray makes it)");
+        return refuse_array("two dimensions in Fortran order; C order is accepted (numpy.ascontiguousarray makes it)");
     const uint64_t rows = (uint64_t)h->shape[0], columns = (uint64_t)h->shape[1], items = left / h->item_size;
     if (left % h->item_size == 0 && items % columns == 0 && items / columns == rows) return DPMF_OK;
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT,

@@ -34,7 +34,7 @@ typedef struct scanner {
     size_t names_used;
 } scanner;
 
-static dpmf_status refuse(const scanner *s, const char *problem) {
+static dpmf_status refuse_text(const scanner *s, const char *problem) {
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: not strict JSON: %s at byte %zu", s->what, problem, s->at);
 }
 
@@ -61,19 +61,19 @@ static dpmf_status scan_number(scanner *s) {
     if (next_is(s, '0')) {
         s->at++;
     } else if (skip_digits(s) == 0) {
-        return refuse(s, "no value");
+        return refuse_text(s, "no value");
     }
     if (next_is(s, '.')) {
         s->at++;
-        if (skip_digits(s) == 0) return refuse(s, "a point with no digit after it");
+        if (skip_digits(s) == 0) return refuse_text(s, "a point with no digit after it");
     }
     if (next_is(s, 'e') || next_is(s, 'E')) {
         s->at++;
         if (next_is(s, '+') || next_is(s, '-')) s->at++;
-        if (skip_digits(s) == 0) return refuse(s, "an exponent with no digit");
+        if (skip_digits(s) == 0) return refuse_text(s, "an exponent with no digit");
     }
-    if (s->at - from > NUMBER_LENGTH_MAX) return refuse(s, "a number of more than 63 characters");
-    if (!dpmf_i_base_parse_double(s->text + from, s->at - from, &value)) return refuse(s, "a number out of range");
+    if (s->at - from > NUMBER_LENGTH_MAX) return refuse_text(s, "a number of more than 63 characters");
+    if (!dpmf_i_base_parse_double(s->text + from, s->at - from, &value)) return refuse_text(s, "a number out of range");
     return DPMF_OK;
 }
 
@@ -117,13 +117,13 @@ static size_t put_utf8(uint32_t code, char *out) {
 /* After "\u": one escape, or the two of a surrogate pair. */
 static dpmf_status scan_unicode(scanner *s, uint32_t *out) {
     uint32_t code = 0, second = 0;
-    if (!scan_hex4(s, &code)) return refuse(s, "an escape that is not \\u and four hexadecimal digits");
-    if (code == 0) return refuse(s, "a zero character");
-    if (code >= 0xdc00 && code <= 0xdfff) return refuse(s, "a lone surrogate");
+    if (!scan_hex4(s, &code)) return refuse_text(s, "an escape that is not \\u and four hexadecimal digits");
+    if (code == 0) return refuse_text(s, "a zero character");
+    if (code >= 0xdc00 && code <= 0xdfff) return refuse_text(s, "a lone surrogate");
     if (code >= 0xd800 && code <= 0xdbff) {
-        if (s->length - s->at < 6 || memcmp(s->text + s->at, "\\u", 2) != 0) return refuse(s, "a lone surrogate");
+        if (s->length - s->at < 6 || memcmp(s->text + s->at, "\\u", 2) != 0) return refuse_text(s, "a lone surrogate");
         s->at += 2;
-        if (!scan_hex4(s, &second) || second < 0xdc00 || second > 0xdfff) return refuse(s, "a lone surrogate");
+        if (!scan_hex4(s, &second) || second < 0xdc00 || second > 0xdfff) return refuse_text(s, "a lone surrogate");
         code = 0x10000 + ((code - 0xd800) << 10) + (second - 0xdc00);
     }
     *out = code;
@@ -139,9 +139,9 @@ static dpmf_status scan_string(scanner *s, char *names, size_t *length) {
     s->at++;
     for (;;) {
         char *out = names != NULL ? names + used : scratch;
-        if (s->at == s->length) return refuse(s, "a string without end");
+        if (s->at == s->length) return refuse_text(s, "a string without end");
         char c = s->text[s->at];
-        if ((unsigned char)c < 0x20) return refuse(s, "a control character in a string");
+        if ((unsigned char)c < 0x20) return refuse_text(s, "a control character in a string");
         s->at++;
         if (c == '"') break;
         if (c != '\\') {
@@ -160,7 +160,7 @@ static dpmf_status scan_string(scanner *s, char *names, size_t *length) {
             TRY(scan_unicode(s, &code));
             used += put_utf8(code, out);
         } else {
-            return refuse(s, "an unknown escape");
+            return refuse_text(s, "an unknown escape");
         }
     }
     *length = used;
@@ -208,12 +208,12 @@ static dpmf_status check_unique(const scanner *s, span *keys, size_t count) {
 
 static dpmf_status scan_key(scanner *s) {
     size_t length = 0;
-    if (!next_is(s, '"')) return refuse(s, "no key");
+    if (!next_is(s, '"')) return refuse_text(s, "no key");
     TRY(scan_string(s, s->names + s->names_used, &length));
     s->keys[s->key_count++] = (span){(uint32_t)s->names_used, (uint32_t)length};
     s->names_used += length;
     skip_spaces(s);
-    if (!next_is(s, ':')) return refuse(s, "no colon after a key");
+    if (!next_is(s, ':')) return refuse_text(s, "no colon after a key");
     s->at++;
     skip_spaces(s);
     return DPMF_OK;
@@ -225,7 +225,7 @@ static dpmf_status scan_value(scanner *s, int depth);
 static dpmf_status scan_container(scanner *s, int depth, int is_object) {
     const char end = is_object ? '}' : ']';
     const size_t first_key = s->key_count, first_name = s->names_used;
-    if (depth > s->max_depth) return refuse(s, "nested too deep");
+    if (depth > s->max_depth) return refuse_text(s, "nested too deep");
     s->at++;
     skip_spaces(s);
     for (int first = 1; !(first && next_is(s, end)); first = 0) {
@@ -233,7 +233,7 @@ static dpmf_status scan_container(scanner *s, int depth, int is_object) {
         TRY(scan_value(s, depth));
         skip_spaces(s);
         if (next_is(s, end)) break;
-        if (!next_is(s, ',')) return refuse(s, is_object ? "neither a comma nor }" : "neither a comma nor ]");
+        if (!next_is(s, ',')) return refuse_text(s, is_object ? "neither a comma nor }" : "neither a comma nor ]");
         s->at++;
         skip_spaces(s);
     }
@@ -283,12 +283,12 @@ static dpmf_status scan_text(scanner *s) {
     s->names = names;
     skip_spaces(s);
     if (!next_is(s, '{')) {
-        status = refuse(s, "no object");
+        status = refuse_text(s, "no object");
         goto done;
     }
     TRY_DONE(scan_value(s, 0));
     skip_spaces(s);
-    if (s->at != s->length) status = refuse(s, "something after the object");
+    if (s->at != s->length) status = refuse_text(s, "something after the object");
 done:
     dpmf_i_base_free(keys);
     dpmf_i_base_free(names);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int reserve(dpmf_i_base_writer *w, size_t more) {
+static int reserve_text(dpmf_i_base_writer *w, size_t more) {
     if (w->status != DPMF_OK) return 0;
     if (w->length + more + 1 <= w->capacity) return 1;
     size_t capacity = 2 * w->capacity > 256 ? 2 * w->capacity : 256;
@@ -29,7 +29,7 @@ static int reserve(dpmf_i_base_writer *w, size_t more) {
 }
 
 static void append(dpmf_i_base_writer *w, const char *text, size_t length) {
-    if (!reserve(w, length)) return;
+    if (!reserve_text(w, length)) return;
     memcpy(w->text + w->length, text, length);
     w->length += length;
     w->text[w->length] = '\0';

@@ -85,7 +85,7 @@ static const char *readable(uint64_t bytes, char out[32]) {
 }
 
 /* Adds `bytes` to the count, or fails where that would pass the limit. */
-static dpmf_status reserve(uint64_t bytes, const char *what) {
+static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
     const uint64_t limit = memory_limit();
     uint_fast64_t used = atomic_load(&in_use);
     do {
@@ -109,7 +109,7 @@ dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void
     }
     const size_t bytes = (size_t)count * size;
     const size_t taken = bytes + OVERHEAD;
-    TRY(reserve(taken, what));
+    TRY(reserve_bytes(taken, what));
 
     const dpmf_allocator allocator = current;
     unsigned char *start = allocator.allocate(allocator.context, taken);

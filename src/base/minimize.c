@@ -55,8 +55,8 @@ static double mirror(const walk *w, int n, double *gradient) {
     return w->last.f;
 }
 
-static lbfgsfloatval_t evaluate(void *context, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient, const int n,
-                                const lbfgsfloatval_t step) {
+static lbfgsfloatval_t evaluate_objective(void *context, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient,
+                                          const int n, const lbfgsfloatval_t step) {
     walk *w = context;
     double f = INFINITY;
     (void)step;
@@ -74,14 +74,14 @@ static lbfgsfloatval_t evaluate(void *context, const lbfgsfloatval_t *x, lbfgsfl
     return f;
 }
 
-static dpmf_status report(const walk *w) {
+static dpmf_status report_walk(const walk *w) {
     char what[160];
     if (w->options->what == NULL) return DPMF_OK;
     snprintf(what, sizeof what, "%.100s, step %d, %.9g", w->options->what, w->last.iterations, w->last.f);
     return dpmf_i_base_progress(w->options->run, what, -1);
 }
 
-static void keep(walk *w, const double *x, const double *gradient, double f) {
+static void keep_best(walk *w, const double *x, const double *gradient, double f) {
     const size_t size = (size_t)w->objective->count * sizeof *x;
     memcpy(w->best, x, size);
     memcpy(w->gradient, gradient, size);
@@ -95,14 +95,14 @@ static int after_step(void *context, const lbfgsfloatval_t *x, const lbfgsfloatv
                       int n, int iteration, int evaluations) {
     walk *w = context;
     (void)x_norm, (void)gradient_norm, (void)step, (void)n, (void)evaluations;
-    keep(w, x, gradient, f);
+    keep_best(w, x, gradient, f);
     w->last.iterations = w->before + iteration;
-    if (w->status == DPMF_OK) w->status = report(w);
+    if (w->status == DPMF_OK) w->status = report_walk(w);
     return w->status != DPMF_OK;
 }
 
 /* Keeps x as the point to start from. */
-static dpmf_status start(walk *w, const double *x) {
+static dpmf_status start_walk(walk *w, const double *x) {
     double f = INFINITY, *gradient = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(w->objective->count, "the gradient", &gradient));
@@ -112,8 +112,8 @@ static dpmf_status start(walk *w, const double *x) {
         status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
         goto done;
     }
-    keep(w, x, gradient, f);
-    status = report(w);
+    keep_best(w, x, gradient, f);
+    status = report_walk(w);
 done:
     dpmf_i_base_free(gradient);
     return status;
@@ -137,7 +137,7 @@ static int run_once(walk *w, int padded, double *point) {
     double f = 0;
     memcpy(point, w->best, (size_t)w->objective->count * sizeof *point);
     w->before = w->last.iterations;
-    return lbfgs(padded, point, &f, evaluate, after_step, w, &p);
+    return lbfgs(padded, point, &f, evaluate_objective, after_step, w, &p);
 }
 
 static int is_done(const walk *w, int code) {
@@ -156,7 +156,7 @@ static dpmf_status run_all(walk *w, int padded, double *point) {
         w->last.converged = is_done(w, code);
         if (w->last.converged || code == LBFGSERR_MAXIMUMITERATION || !(gained || moved)) break;
         if (gained) {
-            TRY(start(w, w->low));
+            TRY(start_walk(w, w->low));
             w->last.iterations++;
         }
     }
@@ -176,7 +176,7 @@ dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const d
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the best point", &w.best));
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the lowest point", &w.low));
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the gradient", &w.gradient));
-    TRY_DONE(start(&w, x));
+    TRY_DONE(start_walk(&w, x));
     TRY_DONE(run_all(&w, (int)padded, point));
     memcpy(x, w.best, (size_t)count * sizeof *x);
     *out = w.last;

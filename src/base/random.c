@@ -135,7 +135,7 @@ static void pairs_of_uniforms(const uint64_t low[PAIRS], const uint64_t high[PAI
 
 typedef void (*transform)(const uint64_t low[PAIRS], const uint64_t high[PAIRS], double out[2 * PAIRS]);
 
-static void fill(uint64_t seed, uint64_t stream, int64_t count, transform make, double *out) {
+static void fill_numbers(uint64_t seed, uint64_t stream, int64_t count, transform make, double *out) {
     uint64_t low[PAIRS], high[PAIRS];
     double rest[2 * PAIRS];
     int64_t done = 0;
@@ -150,9 +150,9 @@ static void fill(uint64_t seed, uint64_t stream, int64_t count, transform make, 
 }
 
 void dpmf_i_base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out) {
-    fill(seed, stream, count, pairs_of_uniforms, out);
+    fill_numbers(seed, stream, count, pairs_of_uniforms, out);
 }
 
 void dpmf_i_base_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
-    fill(seed, stream, count, pairs_of_normals, out);
+    fill_numbers(seed, stream, count, pairs_of_normals, out);
 }

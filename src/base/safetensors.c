@@ -136,7 +136,7 @@ done:
 
 /* --- reading --- */
 
-static dpmf_status refuse(const char *problem) {
+static dpmf_status refuse_file(const char *problem) {
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: %s", file_what, problem);
 }
 
@@ -195,12 +195,12 @@ static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t d
 
 static dpmf_status read_metadata(const cJSON *entry, const char **text, const char **digest) {
     if (entry == NULL || strcmp(entry->string, "__metadata__") != 0 || !cJSON_IsObject(entry))
-        return refuse("it does not begin with \"__metadata__\", so dpmf did not write it");
-    if (cJSON_GetArraySize(entry) != 2) return refuse("its metadata are not exactly \"dpmf\" and \"sha256\"");
+        return refuse_file("it does not begin with \"__metadata__\", so dpmf did not write it");
+    if (cJSON_GetArraySize(entry) != 2) return refuse_file("its metadata are not exactly \"dpmf\" and \"sha256\"");
     TRY(dpmf_i_base_json_get_text(entry, "dpmf", file_what, text));
     TRY(dpmf_i_base_json_get_text(entry, "sha256", file_what, digest));
     if (strlen(*digest) != DIGEST_LENGTH || strspn(*digest, "0123456789abcdef") != DIGEST_LENGTH)
-        return refuse("\"sha256\" is not 64 hexadecimal digits in lower case");
+        return refuse_file("\"sha256\" is not 64 hexadecimal digits in lower case");
     return DPMF_OK;
 }
 
@@ -211,7 +211,7 @@ static dpmf_status check_canonical(const uint8_t *bytes, size_t size, const char
     TRY(dpmf_i_base_safetensors_header(text, digest, tensors, &header, &header_size));
     int same = header_size <= size && memcmp(header, bytes, header_size) == 0;
     dpmf_i_base_free(header);
-    return same ? DPMF_OK : refuse("its header is not in the form that dpmf writes");
+    return same ? DPMF_OK : refuse_file("its header is not in the form that dpmf writes");
 }
 
 static dpmf_status check_digest(const char *text, const char *digest, const dpmf_i_base_tensors *tensors) {
@@ -242,7 +242,7 @@ static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t s
     TRY(read_metadata(tree->child, &found_text, &found_digest));
     for (const cJSON *entry = tree->child->next; entry != NULL; entry = entry->next)
         TRY(read_entry(entry, bytes + header_size, data_size, &offset, &found));
-    if (offset != data_size) return refuse("bytes after the last array");
+    if (offset != data_size) return refuse_file("bytes after the last array");
     TRY(check_canonical(bytes, size, found_text, found_digest, &found));
     TRY(check_digest(found_text, found_digest, &found));
     TRY(check_finite(&found));
@@ -256,7 +256,7 @@ dpmf_status dpmf_i_base_safetensors_read(const uint8_t *bytes, size_t size, char
                                          dpmf_i_base_tensors *tensors) {
     assert((uintptr_t)bytes % sizeof(double) == 0);
     cJSON *tree = NULL;
-    if (size < LENGTH_WORD) return refuse("shorter than the 8 bytes that any has");
+    if (size < LENGTH_WORD) return refuse_file("shorter than the 8 bytes that any has");
     const uint64_t length = get_word(bytes);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,

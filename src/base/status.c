@@ -41,7 +41,7 @@ const char *dpmf_last_error(void) {
 }
 
 /* Keeps what fits; a text that was cut ends in "..." and never in the middle of a UTF-8 character. */
-static void keep(const char *text) {
+static void keep_message(const char *text) {
     static const char dots[] = "...";
     const size_t length = strlen(text);
     if (length < MESSAGE_SIZE) {
@@ -57,11 +57,11 @@ static void keep(const char *text) {
 }
 
 void dpmf_i_base_set_message(const char *text) {
-    keep(text);
+    keep_message(text);
 }
 
 dpmf_status dpmf_i_base_fail(dpmf_status status, const char *format, ...) {
-    /* One byte more than is kept, plus the terminator: `keep` then sees that something was cut. */
+    /* One byte more than is kept, plus the terminator: `keep_message` then sees that something was cut. */
     char text[MESSAGE_SIZE + 1];
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     const locale_t callers = plain != (locale_t)0 ? uselocale(plain) : (locale_t)0;
@@ -73,7 +73,7 @@ dpmf_status dpmf_i_base_fail(dpmf_status status, const char *format, ...) {
         uselocale(callers);
         freelocale(plain);
     }
-    keep(text);
+    keep_message(text);
     return status;
 }
 

@@ -20,7 +20,7 @@ static int compare_integers(int64_t a, int64_t b) {
 }
 
 /* Everything that tells two candidates apart, so that the order does not depend on the sorting algorithm. */
-static int compare(const void *left, const void *right) {
+static int compare_entries(const void *left, const void *right) {
     const dpmf_i_design_entry *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
     if (a->shown.buffers != b->shown.buffers) return compare_integers(a->shown.buffers, b->shown.buffers);
@@ -37,43 +37,6 @@ static int compare(const void *left, const void *right) {
 
 static int fits(const dpmf_i_design_problem *p, int64_t i) {
     return dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes);
-}
-
-/* One family, sampled alike: their streams differ in the number of buffers alone. */
-static int same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
-    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind;
-}
-
-/*
- * A stream's time grows with its buffers, about linearly. Where another one of the group was too slow, one with as many
- * buffers is too, and one that would have to be this much faster than the line says is not tried.
- */
-static const double OFF_THE_LINE = 1.3;
-
-static int is_hopeless(const dpmf_i_design_problem *p, const dpmf_candidate *c) {
-    for (int64_t i = 0; i < p->list.count; i++) {
-        const dpmf_candidate *other = &p->list.entry[i].shown;
-        if (other->overhead <= p->options.max_overhead || !same_group(c, other)) continue;
-        double line = 1 + (other->overhead - 1) * (double)c->buffers / (double)other->buffers;
-        if (c->buffers >= other->buffers || line > OFF_THE_LINE * p->options.max_overhead) return 1;
-    }
-    return 0;
-}
-
-/* Is it fast enough? Measured on first asking; without a measurement everybody is. */
-dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough) {
-    dpmf_i_design_entry *e = &p->list.entry[i];
-    *enough = 1;
-    if (p->options.no_bench) return DPMF_OK;
-    if (e->shown.overhead == 0 && !e->too_slow) {
-        e->too_slow = is_hopeless(p, &e->shown);
-        if (!e->too_slow) {
-            TRY(dpmf_i_base_progress(&p->options.run, "measuring the noise", -1));
-            TRY(dpmf_i_design_bench(p, e->strategy, &e->shown.seconds_per_step, &e->shown.overhead));
-        }
-    }
-    *enough = !e->too_slow && e->shown.overhead <= p->options.max_overhead;
-    return DPMF_OK;
 }
 
 /* ---- nobody ---- */
@@ -156,7 +119,7 @@ static int64_t leader(const dpmf_i_design_problem *p, int64_t i, int must_fit) {
     int64_t found = -1;
     double close = INFINITY;
     for (int64_t j = 0; j < p->list.count && entry[j].compared <= close; j++) {
-        if (!same_group(&entry[i].shown, &entry[j].shown) || (must_fit && !fits(p, j))) continue;
+        if (!dpmf_i_design_same_group(&entry[i].shown, &entry[j].shown) || (must_fit && !fits(p, j))) continue;
         if (found < 0) close = DPMF_I_DESIGN_CLOSE * entry[j].compared;
         if (found < 0 || entry[j].shown.buffers < entry[found].shown.buffers) found = j;
     }
@@ -189,7 +152,7 @@ static dpmf_status fill_eligible(dpmf_i_design_problem *p) {
 dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen) {
     int64_t best = 0;
     if (p->list.count == 0) return fail_empty(p);
-    qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare);
+    qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare_entries);
     TRY(least_noise(p, &best));
     TRY(fewest_buffers(p, best, chosen));
     name_leaders(p);

@@ -54,20 +54,24 @@ typedef struct dpmf_i_design_offer {
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *offer,
                                               double *noise);
 
+/*
+ * design/problem.c. The checks come first, without a problem; an opened one is closed in any case, a zeroed one may be.
+ * o->families stays the caller's.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_problem_check(const dpmf_workload *workload, const dpmf_design_options *o);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_problem_open(const dpmf_workload *workload, const dpmf_design_options *o,
+                                                       dpmf_i_design_problem *p);
+void dpmf_i_design_problem_close(dpmf_i_design_problem *p);
+
 /* Is this family (a name of --family) asked for, or not excluded; and is it named, so that it may take its time? */
 int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family);
 int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
 
-/* The memory of a noise stream of this strategy. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
-                                                 uint64_t *bytes);
-int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes);
-
-/* How its privacy is accounted for. */
+/* How a candidate's privacy is accounted for. */
 dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,
                                            const dpmf_strategy *strategy);
 
-/* dpmf_optimize_options with the problem's loss, tolerance and run. */
+/* design/offer.c: dpmf_optimize_options with the problem's loss, tolerance and run. */
 dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p);
 
 /* What a family's function may say and still not end the design: it does not know this workload, or diverged. */
@@ -105,15 +109,23 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, c
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
                                                 double *seconds, double *overhead);
 
+/* design/cost.c: the memory of a noise stream of this strategy, and whether that is allowed. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
+                                                 uint64_t *bytes);
+int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes);
+
+/* One family, sampled alike: their streams differ in the number of buffers alone. */
+int dpmf_i_design_same_group(const dpmf_candidate *a, const dpmf_candidate *b);
+
+/* Is entry i fast enough? Measured on first asking, unless it need not be; without measurements everybody is. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
+
 /*
  * design/offer.c: the proven lower bound, unless a family has found it on its way, and every candidate's ratio to it.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p);
 
-/* design/choice.c: measures entry i unless that has been done, or need not be. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
-
-/* Orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
+/* design/choice.c: orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);
 
 /* design/words.c: reasons of all candidates; why this one; what to see to. */

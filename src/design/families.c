@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static int several(const dpmf_i_design_problem *p) {
+static int has_several(const dpmf_i_design_problem *p) {
     return dpmf_participation_get_kind(p->participation) != DPMF_PARTICIPATION_SINGLE;
 }
 
@@ -71,7 +71,7 @@ static const int64_t TVBLT_STEPS = 300000; /* beyond that it takes minutes: when
 static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
     dpmf_i_design_wish wish = {.family = "tvblt", .swept = 1};
     double noise = INFINITY;
-    if (several(p) || !worth(p, "tvblt", TVBLT_STEPS)) return DPMF_OK;
+    if (has_several(p) || !worth(p, "tvblt", TVBLT_STEPS)) return DPMF_OK;
     TRY(dpmf_i_design_offer_best(p, &wish, &noise));
     if (!isfinite(noise) || p->steps > 4096) return DPMF_OK;
     const int64_t buffers = p->list.entry[p->list.count - 1].shown.buffers;
@@ -99,7 +99,7 @@ static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
 
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {
     /* Dense under several participations takes a minute at 2000 steps; single: a decomposition. */
-    if (p->steps > 1 && worth(p, "dense", several(p) ? 128 : 1024))
+    if (p->steps > 1 && worth(p, "dense", has_several(p) ? 128 : 1024))
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "dense", .tolerance = 1e-4}, NULL));
     if (worth(p, "toeplitz", p->workload->toeplitz ? 2048 : 512))
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "toeplitz", .tolerance = 1e-4}, NULL));

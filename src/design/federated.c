@@ -122,8 +122,8 @@ static dpmf_status make_room(dpmf_i_design_federated_range *f) {
 }
 
 /* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
-static dpmf_status take(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, dpmf_strategy *strategy,
-                        const char *made_by, int *kept) {
+static dpmf_status take_strategy(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f,
+                                 dpmf_strategy *strategy, const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
     dpmf_i_design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
     *kept = 0;
@@ -167,7 +167,7 @@ static dpmf_status add_tapered(const dpmf_i_design_problem *p, dpmf_i_design_fed
     TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);
-    TRY_DONE(take(p, f, s, made_by, &kept));
+    TRY_DONE(take_strategy(p, f, s, made_by, &kept));
 done:
     dpmf_i_base_free(c);
     return status;
@@ -196,7 +196,7 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_fede
     }
     memcpy(plain, c, (size_t)(count < o.bands ? count : o.bands) * sizeof *plain);
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld", (long long)o.bands);
-    TRY_DONE(take(p, f, s, made_by, &kept));
+    TRY_DONE(take_strategy(p, f, s, made_by, &kept));
     for (int64_t j = 0; j < i && kept; j++)
         TRY_DONE(add_tapered(p, f, o.bands, plain, made_for[j]));
 done:
@@ -226,7 +226,7 @@ static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federa
         last = error * sensitivity;
         snprintf(made_by, sizeof made_by, "optimal BLT with %d buffers for separation %lld", o.buffers,
                  (long long)separation);
-        TRY(take(p, f, s, made_by, &kept));
+        TRY(take_strategy(p, f, s, made_by, &kept));
     }
     return DPMF_OK;
 }

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "design/design.h"
-#include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -29,22 +28,6 @@ dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem
     o.tolerance = p->options.tolerance;
     o.run = p->options.run;
     return o;
-}
-
-/* ---- memory ---- */
-
-dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes) {
-    const dpmf_i_noise_stream_options o = {.precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64
-                                                                                             : DPMF_I_CRYPTO_FLOAT32,
-                                           .count = p->options.dim};
-    uint64_t all = 0, kept = 0;
-    TRY(dpmf_i_noise_stream_memory(strategy, &o, p->threads, &all, &kept));
-    *bytes = all + sizeof(dpmf_noise);
-    return DPMF_OK;
-}
-
-int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes) {
-    return p->options.memory == 0 || bytes <= p->options.memory;
 }
 
 /* ---- losses and sigma ---- */

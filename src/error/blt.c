@@ -47,8 +47,8 @@ typedef struct covariances {
 } covariances;
 
 /* One step whose noise is multiplied by `scale`. */
-static void advance(const dpmf_i_strategy_blt_parameters *c, double scale, const dpmf_i_error_drive *drive,
-                    covariances *k, dpmf_i_error_moments *moments) {
+static void advance_blt(const dpmf_i_strategy_blt_parameters *c, double scale, const dpmf_i_error_drive *drive,
+                        covariances *k, dpmf_i_error_moments *moments) {
     int d = c->count;
     double u[MAX], yy = 1, with_mom = 0, with_o = 0;
     for (int i = 0; i < d; i++) {
@@ -84,7 +84,7 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_p
             int64_t at = stamp * steps + t;
             TRY(dpmf_i_error_report(run, at, stamps * steps));
             dpmf_i_error_drive drive = dpmf_i_error_drive_at(a, at);
-            advance(c, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
+            advance_blt(c, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
             per_step[at] = moments.oo;
         }
     }

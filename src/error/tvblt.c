@@ -20,8 +20,8 @@ typedef struct covariances {
 } covariances;
 
 /* Step t of the block, whose noise is multiplied by `scale`. */
-static void advance(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double scale, const dpmf_i_error_drive *d,
-                    covariances *k, dpmf_i_error_moments *moments) {
+static void advance_tvblt(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double scale,
+                          const dpmf_i_error_drive *d, covariances *k, dpmf_i_error_moments *moments) {
     int states = dpmf_i_strategy_tvblt_states(c);
     const double *gain = c->gain + t * states;
     double seed = c->diagonal[t], xy[STATES_MAX];
@@ -50,7 +50,7 @@ dpmf_status dpmf_i_error_tvblt(const dpmf_workload *a, const dpmf_i_strategy_tvb
             int64_t at = stamp * c->steps + t;
             TRY(dpmf_i_error_report(run, at, stamps * c->steps));
             dpmf_i_error_drive d = dpmf_i_error_drive_at(a, at);
-            advance(c, t, scale == NULL ? 1 : scale[at], &d, &k, &moments);
+            advance_tvblt(c, t, scale == NULL ? 1 : scale[at], &d, &k, &moments);
             per_step[at] = moments.oo;
         }
     }

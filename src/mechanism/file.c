@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mechanism file: the description of mechanism/mechanism.c in a safetensors container (safetensors.h).
+ * The mechanism file: the description of mechanism/describe.c in a safetensors container (base/safetensors.h).
  *
  * The reader trusts nothing: the container is checked first (sizes, offsets, duplicate keys, canonical form, digest),
  * then every object is built by the constructors that users call, with their checks, and at last the description of

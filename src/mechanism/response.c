@@ -47,8 +47,8 @@ done:
     return status;
 }
 
-static dpmf_status respond(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
-                           double *size) {
+static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
+                                    double *size) {
     int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < rows; i++)
@@ -77,7 +77,7 @@ dpmf_status dpmf_i_mechanism_response_of(const dpmf_mechanism *m, double *respon
     if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
     TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(m->strategy), "the seeds of a response", &v));
     TRY_DONE(dpmf_i_base_alloc_doubles(m->steps, "a response", &x));
-    status = respond(m, salt, v, x, response, size);
+    status = compute_response(m, salt, v, x, response, size);
 done:
     dpmf_i_base_free(v);
     dpmf_i_base_free(x);

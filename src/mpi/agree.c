@@ -89,7 +89,7 @@ static dpmf_status commit(const void *key, int key_size, const char *text, uint8
     return DPMF_OK;
 }
 
-static dpmf_status compare(const terms *own, const terms *first) {
+static dpmf_status compare_terms(const terms *own, const terms *first) {
     if (strcmp(own->digest, first->digest) != 0)
         return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT,
                                "another mechanism than on rank 0: digest %.12s... here, %.12s... there", own->digest,
@@ -127,6 +127,6 @@ dpmf_status dpmf_mpi_agree(MPI_Comm communicator, const dpmf_mechanism *mechanis
     if (status != DPMF_OK) return status;
     first = own;
     status = dpmf_i_mpi_check(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, communicator), "send the terms of rank 0");
-    if (status == DPMF_OK) status = compare(&own, &first);
+    if (status == DPMF_OK) status = compare_terms(&own, &first);
     return dpmf_i_mpi_together(communicator, status);
 }

@@ -44,7 +44,7 @@ static int64_t head_bytes(void) {
 }
 
 /* The table of pointers is filled in anew each time: it is cheap, and the parts lie where the plan put them. */
-static shared *parts(const dpmf_i_noise_stream *s) {
+static shared *feedback_parts(const dpmf_i_noise_stream *s) {
     const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     char *at = s->shared + head_bytes();
@@ -71,8 +71,8 @@ static void fill_group(dpmf_i_noise_stream *s, shared *head, group *g) {
     }
 }
 
-static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
-    shared *head = parts(s);
+static void prepare_feedback(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+    shared *head = feedback_parts(s);
     int64_t end = t + rows, factor = 0;
     head->groups = 0;
     while (t < end) {
@@ -80,7 +80,7 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         group *g = &head->group[head->groups++];
         g->step = t;
         g->past = local;
-        g->seed = (int64_t)dpmf_i_noise_stream_seed_row(s, t);
+        g->seed = (int64_t)dpmf_i_noise_route_seed_row(s, t);
         g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
         fill_group(s, head, g);
@@ -89,7 +89,8 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     }
 }
 
-static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
+                               int64_t rows) {
     const shared *head = (const shared *)s->shared;
     const dpmf_i_noise_plan *plan = &s->plan;
     int64_t next = tile->start + tile->count - plan->base;
@@ -114,15 +115,17 @@ static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, ch
     }
 }
 
-static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static const void *feedback_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                                int64_t t) {
     (void)scratch;
     return tile->slots + (size_t)(t % s->plan.lags * tile->count) * s->plan.size;
 }
 
-static const dpmf_i_noise_route FEEDBACK = {.holds = 1, .has_state = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route FEEDBACK = {
+    .holds = 1, .has_state = 1, .prepare = prepare_feedback, .make = make_feedback_rows, .row = feedback_row};
 
 void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead) {
-    plan->family = &FEEDBACK;
+    plan->route = &FEEDBACK;
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;

@@ -60,13 +60,13 @@ static void fill_tvblt(dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_param
     dpmf_i_noise_put(s, weight, 1 + 2 * states, factor);
 }
 
-static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_states(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
-    head->seed = dpmf_i_noise_stream_seed_row(s, t); /* one a step, also from one block to the next */
+    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++) {
-        double factor = dpmf_i_noise_stream_factor(plan, t + r);
+        double factor = dpmf_i_noise_route_factor(plan, t + r);
         const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(plan->leaf);
         if (blt != NULL)
             fill_blt(s, blt, factor, weights_at(s, r));
@@ -75,7 +75,7 @@ static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     }
 }
 
-static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
     const dpmf_i_strategy_tvblt_parameters *tv = dpmf_i_strategy_tvblt(plan->leaf);
@@ -98,15 +98,17 @@ static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, ch
     }
 }
 
-static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static const void *state_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                             int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static const dpmf_i_noise_route STATES = {.has_state = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route STATES = {
+    .has_state = 1, .prepare = prepare_states, .make = make_state_rows, .row = state_row};
 
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
-    plan->family = &STATES;
+    plan->route = &STATES;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;

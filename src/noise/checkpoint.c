@@ -39,11 +39,11 @@ dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path) {
     const int64_t held = dpmf_i_noise_stream_state_size(noise->stream), covered = HEAD + held,
                   all = covered + DPMF_I_NOISE_MAC;
     TRY(dpmf_i_base_alloc(all, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(dpmf_i_noise_record_make(&noise->identity, DPMF_I_NOISE_RECORD_CHECKPOINT, bytes));
+    TRY_DONE(dpmf_i_noise_record_make(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, bytes));
     memcpy(bytes + DPMF_I_NOISE_RECORD, &noise->step, 8);
     memcpy(bytes + DPMF_I_NOISE_RECORD + 8, &held, 8);
     TRY_DONE(dpmf_i_noise_stream_state_save(noise->stream, bytes + HEAD));
-    TRY_DONE(dpmf_i_noise_mac(noise->identity.mac_key, bytes, (size_t)covered, bytes + covered));
+    TRY_DONE(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, bytes + covered));
     TRY_DONE(dpmf_i_crypto_secret_create(path, WHAT, bytes, (size_t)all, 1, NULL, NULL));
 done:
     wipe_and_free(bytes, all);
@@ -56,8 +56,8 @@ static dpmf_status read_checkpoint(const dpmf_noise *noise, int file, const char
     uint8_t mac[DPMF_I_NOISE_MAC];
     const int64_t covered = size - DPMF_I_NOISE_MAC;
     TRY(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
-    TRY(dpmf_i_noise_record_check(&noise->identity, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
-    TRY(dpmf_i_noise_mac(noise->identity.mac_key, bytes, (size_t)covered, mac));
+    TRY(dpmf_i_noise_record_check(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
+    TRY(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
     if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
                                 "the checkpoint '%s' has been changed: its authentication does not match",
@@ -106,7 +106,7 @@ dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {
     if (size < DPMF_I_NOISE_RECORD) size = DPMF_I_NOISE_RECORD; /* the reader will find it too short */
     TRY_DONE(dpmf_i_base_alloc(size, 1, "a checkpoint", (void **)&bytes));
     TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, DPMF_I_NOISE_RECORD));
-    TRY_DONE(dpmf_i_noise_record_check(&noise->identity, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
+    TRY_DONE(dpmf_i_noise_record_check(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
     TRY_DONE(check_size(noise, path, size));
     TRY_DONE(read_checkpoint(noise, file, path, size, bytes));
     TRY_DONE(load_bytes(noise, bytes));

@@ -48,7 +48,7 @@ static int64_t part(int64_t count, size_t size) {
 
 static int is_whole(const dpmf_i_noise_plan *plan);
 
-static shared *parts(const dpmf_i_noise_stream *s) {
+static shared *filter_parts(const dpmf_i_noise_stream *s) {
     const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     char *at = s->shared + part(1, sizeof(shared));
@@ -79,7 +79,7 @@ static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g,
     int64_t local = t % plan->length;
     double factor = 1;
     if (is_whole(plan))
-        factor = dpmf_i_noise_stream_factor(plan, t);
+        factor = dpmf_i_noise_route_factor(plan, t);
     else
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
@@ -88,9 +88,9 @@ static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g,
     }
 }
 
-static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
-    shared *head = parts(s);
+    shared *head = filter_parts(s);
     int64_t end = t + rows, factor = 0;
     head->step = t;
     head->groups = 0;
@@ -153,7 +153,8 @@ static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
     }
 }
 
-static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
+                               int64_t rows) {
     const shared *head = (const shared *)s->shared;
     memset(rows_of(s, tile, scratch), 0, (size_t)(rows * tile->count) * s->plan.size);
     for (int64_t first = 0, last = 0; first < head->groups; first = last) {
@@ -163,21 +164,23 @@ static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, ch
     }
 }
 
-static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                                int64_t t) {
     const shared *head = (const shared *)s->shared;
     return rows_of(s, tile, scratch) + (size_t)((t - head->step) * tile->count) * s->plan.size;
 }
 
 static dpmf_status start_whole(dpmf_i_noise_stream *s) {
-    return dpmf_i_noise_whole_inverse(s->plan.leaf, parts(s)->w);
+    return dpmf_i_noise_whole_inverse(s->plan.leaf, filter_parts(s)->w);
 }
 
-static const dpmf_i_noise_route FILTER = {.holds = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route FILTER = {
+    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row};
 static const dpmf_i_noise_route WHOLE = {
-    .holds = 1, .prepare = prepare, .make = make, .row = row, .start = start_whole};
+    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row, .start = start_whole};
 
 static int is_whole(const dpmf_i_noise_plan *plan) {
-    return plan->family == &WHOLE;
+    return plan->route == &WHOLE;
 }
 
 static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead) {
@@ -233,9 +236,9 @@ void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     plan->lags = by_inverse ? leaf->ops->inverse_bands(leaf) : 1; /* else C has one band */
-    plan->family = &FILTER;
+    plan->route = &FILTER;
     if (plan->lags == 1) {
-        plan->family = &ONE;
+        plan->route = &ONE;
         plan->mapped = 0;
         plan->scratch_rows = 2;
         plan->cache = CACHE / 16; /* the first-level cache */
@@ -250,7 +253,7 @@ void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
 }
 
 void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead) {
-    plan->family = &WHOLE;
+    plan->route = &WHOLE;
     plan->lags = plan->leaf_rows;
     plan_rows(plan, dpmf_i_noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }

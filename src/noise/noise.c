@@ -88,32 +88,32 @@ static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
                                          .scratch = o->scratch};
 }
 
-static dpmf_status make_identity(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
-                                 const dpmf_noise_options *o, dpmf_i_noise_binding *identity) {
-    memset(identity, 0, sizeof *identity);
-    memcpy(identity->digest, m->digest, sizeof identity->digest);
+static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
+                                const dpmf_noise_options *o, dpmf_i_noise_binding *binding) {
+    memset(binding, 0, sizeof *binding);
+    memcpy(binding->digest, m->digest, sizeof binding->digest);
     if (o->label != NULL && *o->label != '\0') {
         const dpmf_i_base_part label = {o->label, strlen(o->label)};
-        TRY(dpmf_i_base_sha256(1, &label, identity->label));
+        TRY(dpmf_i_base_sha256(1, &label, binding->label));
     }
-    identity->steps = m->steps;
-    identity->dim = dim;
-    identity->offset = o->offset;
-    identity->count = o->count;
-    identity->clip = clip;
-    identity->precision = o->precision;
-    return dpmf_i_noise_binding_keys(key, identity);
+    binding->steps = m->steps;
+    binding->dim = dim;
+    binding->offset = o->offset;
+    binding->count = o->count;
+    binding->clip = clip;
+    binding->precision = o->precision;
+    return dpmf_i_noise_binding_keys(key, binding);
 }
 
 /* The seeds' key: of the mechanism's digest, and of the label where there is one. */
-static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_noise_binding *identity, dpmf_i_crypto_seed **out) {
+static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_noise_binding *binding, dpmf_i_crypto_seed **out) {
     char info[2 * 64 + 2];
     uint8_t subkey[32];
-    size_t used = strlen(identity->digest);
-    memcpy(info, identity->digest, used + 1);
-    if (identity->label[0] != '\0') {
+    size_t used = strlen(binding->digest);
+    memcpy(info, binding->digest, used + 1);
+    if (binding->label[0] != '\0') {
         info[used++] = '/';
-        memcpy(info + used, identity->label, strlen(identity->label) + 1);
+        memcpy(info + used, binding->label, strlen(binding->label) + 1);
     }
     TRY(dpmf_i_crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
     dpmf_status status = dpmf_i_crypto_seed_open(subkey, out);
@@ -130,12 +130,12 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     noise->run = o->run;
     noise->replay = o->replay != 0;
     noise->strategy = dpmf_i_strategy_retain(m->strategy);
-    TRY(open_seed(key, &noise->identity, &noise->seed));
+    TRY(open_seed(key, &noise->binding, &noise->seed));
     TRY(dpmf_i_base_pool_create(o->run.threads, &noise->pool));
     TRY(dpmf_i_noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
     if (o->prefetch) TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
     if (o->state == NULL) return DPMF_OK;
-    dpmf_i_noise_binding bound = noise->identity;
+    dpmf_i_noise_binding bound = noise->binding;
     if (o->whole_state) {
         bound.offset = 0;
         bound.count = bound.dim;
@@ -169,7 +169,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     TRY(dpmf_i_base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
     noise->scale = scale;
     noise->calibrated = mechanism->sigma > 0;
-    TRY_DONE(make_identity(mechanism, dim, clip, key, &o, &noise->identity));
+    TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
     TRY_DONE(create_checked(noise, mechanism, key, &o));
     *out = noise;
     noise = NULL;
@@ -233,10 +233,10 @@ static dpmf_status check_row(const dpmf_noise *noise) {
                                 " was reserved when a program ended, and may or may not have arrived: seek to "
                                 "row %" PRId64 " if it had, or to it, with the option replay, if not",
                                 noise->step - 1, noise->step);
-    if (noise->step >= noise->identity.steps)
+    if (noise->step >= noise->binding.steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps",
-                                noise->step, noise->identity.steps - 1, noise->identity.steps);
+                                noise->step, noise->binding.steps - 1, noise->binding.steps);
     return DPMF_OK;
 }
 
@@ -246,19 +246,19 @@ static dpmf_status check_segments(const dpmf_noise *noise, int64_t segments, con
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
                                 segments);
     for (int64_t i = 0; i < segments; i++) {
-        if (segment[i].count < 0 || segment[i].count > noise->identity.count - sum)
+        if (segment[i].count < 0 || segment[i].count > noise->binding.count - sum)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                     "segment %" PRId64 " has count %" PRId64 ", accepted 0 to %" PRId64
                                     ": what is left of "
                                     "a row of %" PRId64,
-                                    i, segment[i].count, noise->identity.count - sum, noise->identity.count);
+                                    i, segment[i].count, noise->binding.count - sum, noise->binding.count);
         if (segment[i].memory == NULL && segment[i].count > 0)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %" PRId64 " is NULL", i);
         sum += segment[i].count;
     }
-    if (sum != noise->identity.count)
+    if (sum != noise->binding.count)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64,
-                                sum, noise->identity.count);
+                                sum, noise->binding.count);
     return DPMF_OK;
 }
 
@@ -280,12 +280,12 @@ static dpmf_status take_position(dpmf_noise *noise) {
 }
 
 static void prefetch_next(dpmf_noise *noise) {
-    if (noise->prefetch == NULL || noise->step >= noise->identity.steps) return;
+    if (noise->prefetch == NULL || noise->step >= noise->binding.steps) return;
     noise->prefetched = noise->step;
     dpmf_i_noise_prefetch_ask(noise->prefetch);
 }
 
-static dpmf_status reserve(dpmf_noise *noise) {
+static dpmf_status reserve_row(dpmf_noise *noise) {
     if (noise->state == NULL || noise->step < dpmf_i_noise_state_reserved(noise->state)) return DPMF_OK;
     assert(noise->step == dpmf_i_noise_state_reserved(noise->state));
     dpmf_status status = dpmf_i_noise_state_reserve(noise->state);
@@ -297,7 +297,7 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
     TRY(check_row(noise));
     TRY(check_segments(noise, segments, segment));
     TRY(take_position(noise));
-    TRY(reserve(noise));
+    TRY(reserve_row(noise));
     if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
         TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, add, segments, segment));
     else
@@ -309,7 +309,7 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
 
 dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
     TRY(dpmf_i_noise_check_usable(noise));
-    const dpmf_segment whole = {row, noise->identity.count};
+    const dpmf_segment whole = {row, noise->binding.count};
     return hand_out(noise, noise->scale, 0, 1, &whole);
 }
 
@@ -317,15 +317,15 @@ dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, c
     TRY(dpmf_i_noise_check_usable(noise));
     if (!(factor != 0 && isfinite(factor)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
-    TRY(check_scale(noise->identity.precision, factor * noise->scale, "factor x clip x sigma x sensitivity"));
+    TRY(check_scale(noise->binding.precision, factor * noise->scale, "factor x clip x sigma x sensitivity"));
     return hand_out(noise, factor * noise->scale, 1, segments, segment);
 }
 
 dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step) {
     TRY(dpmf_i_noise_check_usable(noise));
-    if (step < 0 || step > noise->identity.steps)
+    if (step < 0 || step > noise->binding.steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, step,
-                                noise->identity.steps);
+                                noise->binding.steps);
     if (noise->state == NULL) return DPMF_OK;
     const int64_t reserved = dpmf_i_noise_state_reserved(noise->state);
     if (step > reserved)
@@ -367,7 +367,7 @@ int dpmf_noise_in_doubt(const dpmf_noise *noise) {
 }
 
 int64_t dpmf_noise_count(const dpmf_noise *noise) {
-    return noise->identity.count;
+    return noise->binding.count;
 }
 
 double dpmf_noise_scale(const dpmf_noise *noise) {

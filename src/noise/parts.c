@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shard's buffers from the checkpoints of other shards of the same stream. Every family keeps its buffers as rows of
+ * A shard's buffers from the checkpoints of other shards of the same stream. Every route keeps its buffers as rows of
  * numbers, one a coordinate, and what row is where does not depend on the shard (noise/stream.h): the part of a row that
  * two shards share is copied. A checkpoint is read whole, and authenticated, one at a time; nothing of it is used
  * before that. Buffers that no checkpoint covers, or that come from different rows, are refused.
@@ -29,7 +29,7 @@ typedef struct gathering {
 /* The part's shard, by a record that is authentic for it. */
 static dpmf_status check_record(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t *offset,
                                 int64_t *count) {
-    dpmf_i_noise_binding of_part = noise->identity;
+    dpmf_i_noise_binding of_part = noise->binding;
     dpmf_i_noise_record_shard(bytes, offset, count);
     of_part.offset = *offset;
     of_part.count = *count;
@@ -42,21 +42,21 @@ static dpmf_status check_mac(const dpmf_noise *noise, const char *path, const ui
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     uint8_t mac[DPMF_I_NOISE_MAC];
     const int64_t covered = size - DPMF_I_NOISE_MAC;
-    TRY(dpmf_i_noise_mac(noise->identity.mac_key, bytes, (size_t)covered, mac));
+    TRY(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
     if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) == 0) return DPMF_OK;
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
                             "the checkpoint '%s' has been changed: its authentication does not match",
                             dpmf_i_crypto_secret_show(path, shown));
 }
 
-static dpmf_status refuse(const char *path, const char *why) {
+static dpmf_status refuse_part(const char *path, const char *why) {
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", dpmf_i_crypto_secret_show(path, shown), why);
 }
 
 /* What this shard and the part have in common, slot by slot. */
 static void copy_common(gathering *g, const uint8_t *part, int64_t offset, int64_t count) {
-    const dpmf_i_noise_binding *own = &g->noise->identity;
+    const dpmf_i_noise_binding *own = &g->noise->binding;
     const int64_t from = offset > own->offset ? offset : own->offset;
     const int64_t end = offset + count, own_end = own->offset + own->count, to = end < own_end ? end : own_end;
     const int64_t size = g->layout.size;
@@ -75,22 +75,22 @@ static dpmf_status check_together(gathering *g, const char *path, const uint8_t 
         g->step = step;
         return DPMF_OK;
     }
-    if (step != g->step) return refuse(path, "is of another row than those before it");
+    if (step != g->step) return refuse_part(path, "is of another row than those before it");
     if (memcmp(g->buffers, bytes + HEAD, (size_t)g->layout.head) != 0)
-        return refuse(path, "has rows made ahead that those before it do not have");
+        return refuse_part(path, "has rows made ahead that those before it do not have");
     return DPMF_OK;
 }
 
 static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes, int64_t size) {
     int64_t offset = 0, count = 0;
-    if (size < HEAD + DPMF_I_NOISE_MAC) return refuse(path, "is too short to be one");
+    if (size < HEAD + DPMF_I_NOISE_MAC) return refuse_part(path, "is too short to be one");
     TRY(check_record(g->noise, path, bytes, &offset, &count));
-    if (offset < 0 || count < 1 || count > g->noise->identity.dim - offset ||
+    if (offset < 0 || count < 1 || count > g->noise->binding.dim - offset ||
         size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + DPMF_I_NOISE_MAC)
-        return refuse(path, "does not have the size that its shard and this look-ahead need");
+        return refuse_part(path, "does not have the size that its shard and this look-ahead need");
     TRY(check_mac(g->noise, path, bytes, size));
     TRY(check_together(g, path, bytes));
-    if (offset < g->end) return refuse(path, "begins before the end of the one before it: parts come in order");
+    if (offset < g->end) return refuse_part(path, "begins before the end of the one before it: parts come in order");
     g->end = offset + count;
     copy_common(g, bytes + HEAD, offset, count);
     return DPMF_OK;
@@ -129,12 +129,12 @@ dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *
     TRY(dpmf_i_base_alloc(size > 0 ? size : 1, 1, "the buffers of a checkpoint", (void **)&g.buffers));
     for (int64_t i = 0; i < parts; i++)
         TRY_DONE(read_part(&g, path[i]));
-    if (g.covered != noise->identity.count) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                  "the %" PRId64 " checkpoints have %" PRId64 " of the coordinates %" PRId64
-                                  " to %" PRId64 ", accepted: each of them once",
-                                  parts, g.covered, noise->identity.offset,
-                                  noise->identity.offset + noise->identity.count - 1);
+    if (g.covered != noise->binding.count) {
+        status =
+            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                             "the %" PRId64 " checkpoints have %" PRId64 " of the coordinates %" PRId64 " to %" PRId64
+                             ", accepted: each of them once",
+                             parts, g.covered, noise->binding.offset, noise->binding.offset + noise->binding.count - 1);
         goto done;
     }
     TRY_DONE(dpmf_i_noise_adopt(noise, g.step, g.buffers));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a stream: which family makes its rows, how large its tiles are, where everything lies in memory. Making a
+ * The plan of a stream: which route makes its rows, how large its tiles are, where everything lies in memory. Making a
  * stream and saying how much memory it will take run the same plan, so that the answer is exact. There is one
  * allocation, and none after it:
  *
@@ -11,23 +11,14 @@
  */
 #include "noise/plan.h"
 
-#include "base/memory.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { ALIGN = 64, ALLOCATION = 128 }; /* what base/memory.c adds to an allocation for its header */
 
 /* A tile is at most so wide; more only costs cache. */
 enum { TILE_MAX = 4096 };
 
-static int64_t aligned(int64_t bytes) {
-    return dpmf_i_noise_round_up(bytes, ALIGN);
-}
-
-/* ---- which family ---- */
+/* ---- which route ---- */
 
 static const dpmf_strategy *innermost(const dpmf_strategy *s) {
     for (;;) {
@@ -47,7 +38,7 @@ static int is(const dpmf_strategy *s, const char *class_name) {
  * Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made again rather than kept. A stream of
  * few buffers by its own recursion. What is left needs every earlier seed (or every seed) for a row.
  */
-static void choose_family(dpmf_i_noise_plan *plan, int64_t lookahead) {
+static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_rows = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_ROW);
     int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
@@ -102,23 +93,23 @@ static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
 }
 
 static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
-    int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
+    int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
     int over = __builtin_mul_overflow(plan->slots, plan->padded * size, &plan->slot_bytes) ||
-               __builtin_mul_overflow(plan->scratch_rows, aligned(plan->tile * size), &rows) ||
+               __builtin_mul_overflow(plan->scratch_rows, dpmf_i_noise_aligned(plan->tile * size), &rows) ||
                __builtin_add_overflow(plan->scratch_bytes, rows, &plan->scratch_bytes);
-    plan->scratch_bytes = aligned(plan->scratch_bytes);
+    plan->scratch_bytes = dpmf_i_noise_aligned(plan->scratch_bytes);
     over = over || __builtin_mul_overflow(plan->scratch_bytes, plan->threads, &all) ||
            __builtin_add_overflow(all, plan->shared_bytes, &all) ||
            (!plan->mapped && __builtin_add_overflow(all, plan->slot_bytes, &all)) || all > INT64_MAX / 2;
     if (over)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
                                 (long long)plan->slots, (long long)plan->count);
-    plan->total_bytes = all + aligned((int64_t)sizeof(dpmf_i_noise_stream));
+    plan->total_bytes = all + dpmf_i_noise_aligned((int64_t)sizeof(dpmf_i_noise_stream));
     return DPMF_OK;
 }
 
-static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o, int threads,
-                             dpmf_i_noise_plan *plan) {
+dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o, int threads,
+                                   dpmf_i_noise_plan *plan) {
     if (strategy == NULL || o == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
     TRY(check_options(o));
@@ -130,81 +121,10 @@ static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_noise_s
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
-    plan->mapped = o->scratch != NULL; /* kept by the families that have a use for it */
-    choose_family(plan, o->lookahead);
+    plan->mapped = o->scratch != NULL; /* kept by the routes that have a use for it */
+    choose_route(plan, o->lookahead);
     plan->mapped = plan->mapped && plan->slots > 0;
-    plan->shared_bytes = aligned(plan->shared_bytes);
+    plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);
     return sum_up(plan);
-}
-
-dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *options,
-                                       int threads, uint64_t *all, uint64_t *buffers) {
-    dpmf_i_noise_plan plan;
-    TRY(make_plan(strategy, options, threads, &plan));
-    size_t size = plan.family->in_doubles ? sizeof(double) : plan.size;
-    if (all != NULL) *all = (uint64_t)plan.total_bytes + ALLOCATION;
-    if (buffers != NULL) *buffers = plan.mapped ? 0 : (uint64_t)plan.slots * (uint64_t)plan.count * size;
-    return DPMF_OK;
-}
-
-/* ---- making it ---- */
-
-/* Large pages for large memory, where the system has them: a tile's rows lie on many small ones. Only a hint. */
-static void hint_large_pages(char *memory, int64_t bytes) {
-#if defined(MADV_HUGEPAGE)
-    const int64_t page = 1 << 21;
-    char *start = memory + (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
-    int64_t whole = (bytes - (start - memory)) / page * page;
-    if (whole >= page && madvise(start, (size_t)whole, MADV_HUGEPAGE) != 0) return;
-#else
-    (void)memory, (void)bytes;
-#endif
-}
-
-static void lay_out(dpmf_i_noise_stream *s, char *mapped) {
-    char *at = (char *)s + aligned((int64_t)sizeof *s);
-    s->shared = at;
-    at += s->plan.shared_bytes;
-    s->scratch = at;
-    at += s->plan.scratch_bytes * s->plan.threads;
-    s->slots = s->plan.mapped ? mapped : at;
-}
-
-dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
-                                       const dpmf_i_noise_stream_options *options, dpmf_i_base_pool *pool,
-                                       dpmf_i_noise_stream **out) {
-    dpmf_i_noise_plan plan;
-    dpmf_i_noise_stream *s = NULL;
-    char *mapped = NULL;
-    dpmf_status status = DPMF_OK;
-    if (seed == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the seed is NULL");
-    TRY(make_plan(strategy, options, pool == NULL ? 1 : dpmf_i_base_pool_threads(pool), &plan));
-    TRY(dpmf_i_base_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
-    s->plan = plan;
-    if (plan.mapped) TRY_DONE(dpmf_i_noise_scratch_map(options->scratch, plan.slot_bytes, &mapped));
-    lay_out(s, mapped);
-    if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
-    s->seed = seed;
-    s->precision = options->precision;
-    s->kernels = s->precision == DPMF_I_CRYPTO_FLOAT32 ? &dpmf_i_kernels_combine_get()->single
-                                                       : &dpmf_i_kernels_combine_get()->full;
-    s->pool = pool;
-    s->owner = getpid();
-    if (plan.family->start != NULL) TRY_DONE(plan.family->start(s));
-    *out = s;
-    s = NULL;
-done:
-    dpmf_i_noise_stream_free(s);
-    return status;
-}
-
-void dpmf_i_noise_stream_free(dpmf_i_noise_stream *s) {
-    if (s == NULL) return;
-    if (s->plan.mapped && s->slots != NULL) {
-        if (s->owner == getpid()) dpmf_i_crypto_wipe(s->slots, (size_t)s->plan.slot_bytes);
-        dpmf_i_noise_scratch_unmap(s->slots, s->plan.slot_bytes);
-    }
-    dpmf_i_crypto_wipe(s, (size_t)s->plan.total_bytes);
-    dpmf_i_base_free(s);
 }

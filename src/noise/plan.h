@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the stream share: how a family makes its rows, and how the memory is laid out.
+ * What the files of the stream share: how a route makes its rows, and how the memory is laid out.
  *
  * Coordinates are cut into tiles that a processor's cache can hold; a tile starts at a multiple of 64 and is padded to
  * one, so that kernels and seeds never meet a ragged end (the padding is computed like any coordinate and never
  * emitted). All rows that the stream keeps of one tile lie together: slot j of a tile of `count` coordinates is at
  * j * count. A tile belongs to one thread at a time.
  *
- * A family either holds rows: it makes up to `ahead` rows at a time, which stay in its slots until they are emitted; or
+ * A route either holds rows: it makes up to `ahead` rows at a time, which stay in its slots until they are emitted; or
  * it has a state: it makes one row at a time, which the worker's scratch holds, and moves the state on.
  */
 #ifndef DPMF_NOISE_PLAN_H
@@ -35,7 +35,7 @@ typedef struct dpmf_i_noise_route {
 } dpmf_i_noise_route;
 
 typedef struct dpmf_i_noise_plan {
-    const dpmf_i_noise_route *family;
+    const dpmf_i_noise_route *route;
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
     size_t size;                                       /* of a number */
@@ -66,7 +66,7 @@ struct dpmf_i_noise_stream {
     uint64_t seed_row; /* ... is this row of Z */
 };
 
-/* ---- the families: each fills in its part of the plan ---- */
+/* ---- the routes: each fills in its part of the plan ---- */
 void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/banded.c */
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
 void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead);   /* noise/filter.c: C^-1 of few bands */
@@ -74,13 +74,17 @@ void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);    /* 
 void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                     /* noise/tree.c: trees, low rank */
 void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
 
-/* ---- helpers (noise/stream.c) ---- */
+/* Which route, how large the tiles, how much memory (noise/plan.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o,
+                                                   int threads, dpmf_i_noise_plan *plan);
+
+/* ---- helpers (noise/route.c) ---- */
 
 /* The product of the norms that scale row t. */
-double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t);
+double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t);
 
 /* The first row of Z that step t takes. */
-uint64_t dpmf_i_noise_stream_seed_row(dpmf_i_noise_stream *s, int64_t t);
+uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t);
 
 /* The whole W of the leaf, length x leaf_rows (noise/whole.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_whole_inverse(const dpmf_strategy *leaf, double *w);
@@ -91,6 +95,11 @@ void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
 
 static inline int64_t dpmf_i_noise_round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
+}
+
+/* Parts of the allocation start at multiples of 64 bytes. */
+static inline int64_t dpmf_i_noise_aligned(int64_t bytes) {
+    return dpmf_i_noise_round_up(bytes, 64);
 }
 
 static inline int64_t dpmf_i_noise_at_most(int64_t value, int64_t most) {

@@ -38,9 +38,9 @@ const char *dpmf_i_noise_record_name(dpmf_i_noise_record_kind kind) {
     return kind == DPMF_I_NOISE_RECORD_STATE ? "state file" : "checkpoint";
 }
 
-dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *identity) {
-    TRY(dpmf_i_crypto_key_derive(master, "dpmf noise file authentication 1", "", identity->mac_key));
-    return dpmf_i_crypto_key_derive(master, "dpmf noise key commitment 1", "", identity->commitment);
+dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding) {
+    TRY(dpmf_i_crypto_key_derive(master, "dpmf noise file authentication 1", "", binding->mac_key));
+    return dpmf_i_crypto_key_derive(master, "dpmf noise key commitment 1", "", binding->commitment);
 }
 
 dpmf_status dpmf_i_noise_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[DPMF_I_NOISE_MAC]) {
@@ -50,31 +50,31 @@ dpmf_status dpmf_i_noise_mac(const uint8_t key[32], const void *bytes, size_t si
     return DPMF_OK;
 }
 
-static fields fields_of(const dpmf_i_noise_binding *identity, dpmf_i_noise_record_kind kind) {
+static fields fields_of(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind) {
     fields f;
     memset(&f, 0, sizeof f);
     memcpy(f.magic, MAGIC, sizeof f.magic);
     f.format = FORMAT_VERSION;
     f.stream_version = DPMF_STREAM_VERSION;
-    f.precision = (uint32_t)identity->precision;
+    f.precision = (uint32_t)binding->precision;
     f.kind = (uint32_t)kind;
-    f.steps = identity->steps;
-    f.dim = identity->dim;
-    f.offset = identity->offset;
-    f.count = identity->count;
-    f.clip = identity->clip;
-    memcpy(f.digest, identity->digest, strlen(identity->digest));
-    memcpy(f.label, identity->label, strlen(identity->label));
-    memcpy(f.commitment, identity->commitment, sizeof f.commitment);
+    f.steps = binding->steps;
+    f.dim = binding->dim;
+    f.offset = binding->offset;
+    f.count = binding->count;
+    f.clip = binding->clip;
+    memcpy(f.digest, binding->digest, strlen(binding->digest));
+    memcpy(f.label, binding->label, strlen(binding->label));
+    memcpy(f.commitment, binding->commitment, sizeof f.commitment);
     return f;
 }
 
-dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *identity, dpmf_i_noise_record_kind kind,
+dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
                                      uint8_t record[DPMF_I_NOISE_RECORD]) {
-    const fields f = fields_of(identity, kind);
+    const fields f = fields_of(binding, kind);
     uint8_t made[DPMF_I_NOISE_RECORD] = {0};
     memcpy(made, &f, sizeof f);
-    TRY(dpmf_i_noise_mac(identity->mac_key, made, DPMF_I_NOISE_RECORD_BODY, made + DPMF_I_NOISE_RECORD_BODY));
+    TRY(dpmf_i_noise_mac(binding->mac_key, made, DPMF_I_NOISE_RECORD_BODY, made + DPMF_I_NOISE_RECORD_BODY));
     memcpy(record, made, sizeof made);
     return DPMF_OK;
 }
@@ -95,7 +95,7 @@ static const char *precision_name(uint32_t precision) {
 }
 
 /* The record is authentic: what in it is not ours? */
-static dpmf_status compare(const fields *held, const fields *now, const char *what, const char *shown) {
+static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the %s '%s' belongs to another stream: the mechanism has digest %.12s... in it and "
@@ -120,10 +120,10 @@ static dpmf_status compare(const fields *held, const fields *now, const char *wh
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *identity, dpmf_i_noise_record_kind kind,
+dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
                                       const char *path, const uint8_t record[DPMF_I_NOISE_RECORD]) {
     const char *what = dpmf_i_noise_record_name(kind);
-    const fields now = fields_of(identity, kind);
+    const fields now = fields_of(binding, kind);
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     uint8_t mac[DPMF_I_NOISE_MAC];
     fields held;
@@ -142,9 +142,9 @@ dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *identity, dpmf
     if (CRYPTO_memcmp(held.commitment, now.commitment, sizeof held.commitment) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: its key is another", what,
                                 shown);
-    TRY(dpmf_i_noise_mac(identity->mac_key, record, DPMF_I_NOISE_RECORD_BODY, mac));
+    TRY(dpmf_i_noise_mac(binding->mac_key, record, DPMF_I_NOISE_RECORD_BODY, mac));
     if (CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match",
                                 what, shown);
-    return compare(&held, &now, what, shown);
+    return compare_records(&held, &now, what, shown);
 }

@@ -27,24 +27,23 @@ typedef struct dpmf_i_noise_binding {
     uint8_t mac_key[32], commitment[32];
 } dpmf_i_noise_binding;
 
-/* Fills in the two keys. Wipe the identity after use. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *identity);
+/* Fills in the two keys. Wipe the binding after use. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding);
 
 /* out = HMAC-SHA256(key, bytes). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_mac(const uint8_t key[32], const void *bytes, size_t size,
                                              uint8_t out[DPMF_I_NOISE_MAC]);
 
 /* The head of a file. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *identity,
-                                                     dpmf_i_noise_record_kind kind,
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
                                                      uint8_t record[DPMF_I_NOISE_RECORD]);
 
 /* Refuses a head that is not one, is damaged, or names another stream; the message names the field. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *identity,
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding,
                                                       dpmf_i_noise_record_kind kind, const char *path,
                                                       const uint8_t record[DPMF_I_NOISE_RECORD]);
 
-/* The shard that a record speaks of; not authenticated until it is checked with that shard in the identity. */
+/* The shard that a record speaks of; not authenticated until it is checked with that shard in the binding. */
 void dpmf_i_noise_record_shard(const uint8_t record[DPMF_I_NOISE_RECORD], int64_t *offset, int64_t *count);
 
 /* "state file", "checkpoint": for messages. */

@@ -43,7 +43,7 @@ struct dpmf_i_noise_state {
     char *path;
     int file; /* -1: not made yet */
     slot now;
-    dpmf_i_noise_binding identity;
+    dpmf_i_noise_binding binding;
     uint8_t head[DPMF_I_NOISE_RECORD];
 };
 
@@ -54,7 +54,7 @@ static dpmf_status slot_mac(const dpmf_i_noise_state *state, const uint8_t body[
     uint8_t covered[DPMF_I_NOISE_MAC + DPMF_I_NOISE_RECORD_BODY];
     memcpy(covered, state->head + DPMF_I_NOISE_RECORD_BODY, DPMF_I_NOISE_MAC);
     memcpy(covered + DPMF_I_NOISE_MAC, body, DPMF_I_NOISE_RECORD_BODY);
-    return dpmf_i_noise_mac(state->identity.mac_key, covered, sizeof covered, mac);
+    return dpmf_i_noise_mac(state->binding.mac_key, covered, sizeof covered, mac);
 }
 
 static dpmf_status slot_encode(const dpmf_i_noise_state *state, const slot *s, uint8_t record[DPMF_I_NOISE_RECORD]) {
@@ -70,7 +70,7 @@ static dpmf_status slot_decode(const dpmf_i_noise_state *state, const uint8_t re
     TRY(slot_mac(state, record, mac));
     memcpy(s, record, sizeof *s);
     *whole = CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) == 0 && s->sequence % 2 == index &&
-             s->arrived >= 0 && s->arrived <= s->reserved && s->reserved <= state->identity.steps &&
+             s->arrived >= 0 && s->arrived <= s->reserved && s->reserved <= state->binding.steps &&
              s->reserved - s->arrived <= 1;
     return DPMF_OK;
 }
@@ -86,7 +86,7 @@ static dpmf_status fail_damaged(const char *path, const char *how) {
 /* One record was being written when the power went, or somebody changed it: the other stands, and one row more. */
 static void forgive(dpmf_i_noise_state *state, const slot *whole) {
     state->now = *whole;
-    if (state->now.reserved < state->identity.steps) state->now.reserved++;
+    if (state->now.reserved < state->binding.steps) state->now.reserved++;
 }
 
 static dpmf_status read_slots(dpmf_i_noise_state *state, const uint8_t bytes[FILE_SIZE], int replay) {
@@ -116,7 +116,7 @@ static dpmf_status read_file(dpmf_i_noise_state *state, int64_t size, int replay
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has %" PRId64 " bytes, accepted: %d",
                                 dpmf_i_crypto_secret_show(state->path, shown), size, FILE_SIZE);
     TRY(dpmf_i_crypto_secret_read(state->file, state->path, WHAT, 0, bytes, sizeof bytes));
-    TRY(dpmf_i_noise_record_check(&state->identity, DPMF_I_NOISE_RECORD_STATE, state->path, bytes));
+    TRY(dpmf_i_noise_record_check(&state->binding, DPMF_I_NOISE_RECORD_STATE, state->path, bytes));
     memcpy(state->head, bytes, sizeof state->head);
     return read_slots(state, bytes, replay);
 }
@@ -129,21 +129,21 @@ static dpmf_status lock(const dpmf_i_noise_state *state) {
                             dpmf_i_crypto_secret_show(state->path, shown));
 }
 
-dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *identity, int replay,
+dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *binding, int replay,
                                     dpmf_i_noise_state **out) {
     dpmf_status status = DPMF_OK;
     dpmf_i_noise_state *state = NULL;
     int64_t size = 0;
     TRY(dpmf_i_base_alloc(1, sizeof *state, "the state of a noise stream", (void **)&state));
     state->file = -1;
-    state->identity = *identity;
+    state->binding = *binding;
     TRY_DONE(dpmf_i_base_copy_text(path, &state->path));
     TRY_DONE(dpmf_i_crypto_secret_open(path, WHAT, 1, &state->file, &size));
     if (state->file >= 0) {
         TRY_DONE(lock(state));
         TRY_DONE(read_file(state, size, replay));
     } else {
-        TRY_DONE(dpmf_i_noise_record_make(identity, DPMF_I_NOISE_RECORD_STATE, state->head));
+        TRY_DONE(dpmf_i_noise_record_make(binding, DPMF_I_NOISE_RECORD_STATE, state->head));
     }
     *out = state;
     state = NULL;
@@ -190,7 +190,7 @@ static dpmf_status write_slot(dpmf_i_noise_state *state, int64_t reserved, int64
 }
 
 dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state) {
-    assert(state->now.reserved < state->identity.steps);
+    assert(state->now.reserved < state->binding.steps);
     return write_slot(state, state->now.reserved + 1, state->now.reserved);
 }
 

@@ -11,7 +11,7 @@ typedef struct dpmf_i_noise_state dpmf_i_noise_state;
  * Opens and locks the file, or remembers that there is none yet. `replay`: one damaged record of the two is forgiven.
  * Nothing is written.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *identity, int replay,
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf_i_noise_binding *binding, int replay,
                                                     dpmf_i_noise_state **out);
 
 /* Rows 0 .. reserved-1 have been reserved; those from `arrived` on (none or one) may not have been handed out. */

@@ -15,15 +15,15 @@ typedef struct shared {
 enum { REPLAY = 64 };
 static const int64_t CACHE = 200000;
 
-static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_steps(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
     head->step = t;
-    head->seed = dpmf_i_noise_stream_seed_row(s, t); /* one a step */
+    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step */
 }
 
 /* The scratch: the row, then the seed as it comes, the seed and the row in double. */
-static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_step_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     const dpmf_strategy *c = s->plan.strategy;
     int64_t count = tile->count;
@@ -41,15 +41,17 @@ static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, ch
         single_row[i] = (float)y[i];
 }
 
-static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static const void *step_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                            int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static const dpmf_i_noise_route STEPS = {.in_doubles = 1, .has_state = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route STEPS = {
+    .in_doubles = 1, .has_state = 1, .prepare = prepare_steps, .make = make_step_rows, .row = step_row};
 
 void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan) {
-    plan->family = &STEPS;
+    plan->route = &STEPS;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream of W Z: which family makes the rows, the steps, and where rows go. The families are in noise/banded.c,
- * noise/filter.c, noise/blt.c, noise/tree.c and noise/steps.c; the memory in noise/plan.c.
+ * The stream of W Z: made by its plan (noise/plan.c), its steps, where rows go, its state as bytes. How rows are computed
+ * is in the routes: noise/banded.c, noise/filter.c, noise/blt.c, noise/tree.c and noise/steps.c.
  *
  * Nothing here computes: a row is a function of the seeds, of coefficients that are computed in double and rounded once,
  * and of a fixed order of additions. Tiles, look-ahead and threads decide when a number is made, never what it is.
@@ -13,37 +13,83 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A thread takes about so many coordinates at a time: enough to hide what taking costs. */
 static const int64_t TAKEN = 1 << 16;
 
-double dpmf_i_noise_stream_factor(const dpmf_i_noise_plan *plan, int64_t t) {
-    const dpmf_strategy *s = plan->strategy;
-    double factor = 1;
-    while (s != plan->leaf) {
-        const double *norms = NULL;
-        int64_t stamps = 1;
-        s = dpmf_i_strategy_scaled(s, &norms);
-        if (norms != NULL) factor *= norms[t];
-        s = dpmf_i_strategy_block(s, &stamps);
-        t %= s->steps;
-    }
-    return factor;
+/* ---- making it ---- */
+
+enum { ALLOCATION = 128 }; /* what base/memory.c adds to an allocation for its header */
+
+dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *options,
+                                       int threads, uint64_t *all, uint64_t *buffers) {
+    dpmf_i_noise_plan plan;
+    TRY(dpmf_i_noise_plan_make(strategy, options, threads, &plan));
+    size_t size = plan.route->in_doubles ? sizeof(double) : plan.size;
+    if (all != NULL) *all = (uint64_t)plan.total_bytes + ALLOCATION;
+    if (buffers != NULL) *buffers = plan.mapped ? 0 : (uint64_t)plan.slots * (uint64_t)plan.count * size;
+    return DPMF_OK;
 }
 
-/* Block by block, then step by step inside one: few families take other than one seed a step. */
-uint64_t dpmf_i_noise_stream_seed_row(dpmf_i_noise_stream *s, int64_t t) {
-    const dpmf_i_noise_plan *plan = &s->plan;
-    int64_t local = t % plan->length, start = t - local;
-    uint64_t before = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
-    if (plan->leaf->ops->seeds == NULL) return before + (uint64_t)local;
-    if (s->seed_step > t || s->seed_step < start) {
-        s->seed_step = start;
-        s->seed_row = before;
+/* Large pages for large memory, where the system has them: a tile's rows lie on many small ones. Only a hint. */
+static void hint_large_pages(char *memory, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const int64_t page = 1 << 21;
+    char *start = memory + (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
+    int64_t whole = (bytes - (start - memory)) / page * page;
+    if (whole >= page && madvise(start, (size_t)whole, MADV_HUGEPAGE) != 0) return;
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
+static void lay_out(dpmf_i_noise_stream *s, char *mapped) {
+    char *at = (char *)s + dpmf_i_noise_aligned((int64_t)sizeof *s);
+    s->shared = at;
+    at += s->plan.shared_bytes;
+    s->scratch = at;
+    at += s->plan.scratch_bytes * s->plan.threads;
+    s->slots = s->plan.mapped ? mapped : at;
+}
+
+dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
+                                       const dpmf_i_noise_stream_options *options, dpmf_i_base_pool *pool,
+                                       dpmf_i_noise_stream **out) {
+    dpmf_i_noise_plan plan;
+    dpmf_i_noise_stream *s = NULL;
+    char *mapped = NULL;
+    dpmf_status status = DPMF_OK;
+    if (seed == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the seed is NULL");
+    TRY(dpmf_i_noise_plan_make(strategy, options, pool == NULL ? 1 : dpmf_i_base_pool_threads(pool), &plan));
+    TRY(dpmf_i_base_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
+    s->plan = plan;
+    if (plan.mapped) TRY_DONE(dpmf_i_noise_scratch_map(options->scratch, plan.slot_bytes, &mapped));
+    lay_out(s, mapped);
+    if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
+    s->seed = seed;
+    s->precision = options->precision;
+    s->kernels = s->precision == DPMF_I_CRYPTO_FLOAT32 ? &dpmf_i_kernels_combine_get()->single
+                                                       : &dpmf_i_kernels_combine_get()->full;
+    s->pool = pool;
+    s->owner = getpid();
+    if (plan.route->start != NULL) TRY_DONE(plan.route->start(s));
+    *out = s;
+    s = NULL;
+done:
+    dpmf_i_noise_stream_free(s);
+    return status;
+}
+
+void dpmf_i_noise_stream_free(dpmf_i_noise_stream *s) {
+    if (s == NULL) return;
+    if (s->plan.mapped && s->slots != NULL) {
+        if (s->owner == getpid()) dpmf_i_crypto_wipe(s->slots, (size_t)s->plan.slot_bytes);
+        dpmf_i_noise_scratch_unmap(s->slots, s->plan.slot_bytes);
     }
-    for (; s->seed_step < t; s->seed_step++)
-        s->seed_row += (uint64_t)dpmf_strategy_seeds(plan->leaf, s->seed_step - start);
-    return s->seed_row;
+    dpmf_i_crypto_wipe(s, (size_t)s->plan.total_bytes);
+    dpmf_i_base_free(s);
 }
 
 /* ---- work on tiles ---- */
@@ -94,8 +140,8 @@ static dpmf_status work(void *context, int64_t item, int worker) {
     int64_t last = dpmf_i_noise_at_most((item + 1) * job->group, plan->tiles), k = 0, before = 0;
     for (int64_t i = item * job->group; i < last; i++) {
         dpmf_i_noise_tile tile = tile_at(s, i);
-        if (job->rows > 0) plan->family->make(s, &tile, scratch, job->rows);
-        if (job->emit) emit_tile(job, &tile, plan->family->row(s, &tile, scratch, s->step), &k, &before);
+        if (job->rows > 0) plan->route->make(s, &tile, scratch, job->rows);
+        if (job->emit) emit_tile(job, &tile, plan->route->row(s, &tile, scratch, s->step), &k, &before);
     }
     return DPMF_OK;
 }
@@ -117,16 +163,16 @@ static void run_tiles(task *job) {
 }
 
 /* Makes `rows` rows from s->made on, and emits row s->step if the task says so. */
-static void advance(task *job) {
+static void advance_rows(task *job) {
     dpmf_i_noise_stream *s = job->stream;
     const dpmf_i_noise_plan *plan = &s->plan;
     if (job->rows > 0) {
-        plan->family->prepare(s, s->made, job->rows);
-        if (plan->family->holds && !plan->family->has_state) s->kept = s->made;
+        plan->route->prepare(s, s->made, job->rows);
+        if (plan->route->holds && !plan->route->has_state) s->kept = s->made;
     }
     run_tiles(job);
     s->made += job->rows;
-    if (plan->family->has_state && s->kept < s->made - plan->lags) s->kept = s->made - plan->lags;
+    if (plan->route->has_state && s->kept < s->made - plan->lags) s->kept = s->made - plan->lags;
 }
 
 static dpmf_status check_segments(const dpmf_i_noise_stream *s, int64_t segments, const dpmf_i_noise_segment *segment) {
@@ -161,7 +207,7 @@ dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, int a
     task job = {.stream = s, .emit = 1, .add = add, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
     if (s->step == s->made) job.rows = dpmf_i_noise_at_most(s->plan.ahead, steps - s->made);
-    advance(&job);
+    advance_rows(&job);
     s->step++;
     return DPMF_OK;
 }
@@ -182,11 +228,11 @@ dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *s, int64_t step, const
     if (step < 0 || step > plan->strategy->steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
                                 (long long)plan->strategy->steps);
-    if (plan->family->holds && plan->slots > 0 && step >= s->kept && step <= s->made) {
+    if (plan->route->holds && plan->slots > 0 && step >= s->kept && step <= s->made) {
         s->step = step;
         return DPMF_OK;
     }
-    if (!plan->family->has_state) {
+    if (!plan->route->has_state) {
         s->step = s->made = s->kept = step;
         return DPMF_OK;
     }
@@ -194,9 +240,9 @@ dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *s, int64_t step, const
     if (step < s->step || start > s->made) restart(s, start);
     int64_t from = s->made;
     while (s->made < step) {
-        int64_t left = plan->family->holds ? plan->strategy->steps - s->made : step - s->made;
+        int64_t left = plan->route->holds ? plan->strategy->steps - s->made : step - s->made;
         task job = {.stream = s, .rows = dpmf_i_noise_at_most(plan->replay, left)};
-        advance(&job);
+        advance_rows(&job);
         s->step = dpmf_i_noise_at_most(s->made, step);
         TRY(dpmf_i_base_progress(run, "replaying noise", (double)(s->step - from) / (double)(step - from)));
     }
@@ -207,13 +253,13 @@ dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *s, int64_t step, const
 /* ---- the state as bytes: rows made so far where they run ahead, then slot after slot ---- */
 
 static int64_t head_size(const dpmf_i_noise_stream *s) {
-    return s->plan.family->holds ? (int64_t)sizeof(int64_t) : 0;
+    return s->plan.route->holds ? (int64_t)sizeof(int64_t) : 0;
 }
 
 dpmf_i_noise_stream_layout dpmf_i_noise_stream_state_layout(const dpmf_i_noise_stream *s) {
     const dpmf_i_noise_plan *plan = &s->plan;
-    if (!plan->family->has_state) return (dpmf_i_noise_stream_layout){0};
-    int64_t size = plan->family->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size;
+    if (!plan->route->has_state) return (dpmf_i_noise_stream_layout){0};
+    int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size;
     return (dpmf_i_noise_stream_layout){head_size(s), plan->slots, size};
 }
 
@@ -224,7 +270,7 @@ int64_t dpmf_i_noise_stream_state_size(const dpmf_i_noise_stream *s) {
 
 static void copy_slots(const dpmf_i_noise_stream *s, uint8_t *bytes, int load) {
     const dpmf_i_noise_plan *plan = &s->plan;
-    size_t size = plan->family->in_doubles ? sizeof(double) : plan->size;
+    size_t size = plan->route->in_doubles ? sizeof(double) : plan->size;
     for (int64_t k = 0; k < plan->tiles; k++) {
         dpmf_i_noise_tile tile = tile_at(s, k);
         int64_t from = tile.start > plan->first ? tile.start : plan->first;
@@ -241,7 +287,7 @@ static void copy_slots(const dpmf_i_noise_stream *s, uint8_t *bytes, int load) {
 }
 
 dpmf_status dpmf_i_noise_stream_state_save(const dpmf_i_noise_stream *s, uint8_t *bytes) {
-    if (!s->plan.family->has_state) return DPMF_OK;
+    if (!s->plan.route->has_state) return DPMF_OK;
     memcpy(bytes, &s->made, (size_t)head_size(s));
     copy_slots(s, bytes + head_size(s), 0);
     return DPMF_OK;
@@ -253,7 +299,7 @@ dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *s, int64_t step,
     if (step < 0 || step > steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
                                 (long long)steps);
-    if (!plan->family->has_state) return dpmf_i_noise_stream_seek(s, step, NULL);
+    if (!plan->route->has_state) return dpmf_i_noise_stream_seek(s, step, NULL);
     memcpy(&made, bytes, (size_t)head_size(s));
     if (made < step || made > steps || made - step > plan->lags)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "noise state: %lld rows made at step %lld, accepted %lld to %lld",

@@ -33,7 +33,7 @@ static int64_t part(int64_t count, size_t size) {
 }
 
 /* Sets the pointers, if there is a block, and returns how long it is. */
-static int64_t parts(const dpmf_i_noise_plan *plan, char *block) {
+static int64_t place_parts(const dpmf_i_noise_plan *plan, char *block) {
     int64_t inputs = plan->slots + plan->seeds, terms = (plan->slots + 1) * inputs;
     int64_t at = part(1, sizeof(shared));
     shared none, *head = block == NULL ? &none : (shared *)block;
@@ -75,14 +75,14 @@ static int64_t add_output(const dpmf_i_noise_stream *s, shared *head, const doub
     return start + terms;
 }
 
-static void prepare(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_program(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     int64_t start = 0;
     (void)rows; /* one */
-    parts(plan, s->shared);
+    place_parts(plan, s->shared);
     head->seeds = dpmf_strategy_seeds(plan->strategy, t);
-    head->seed = dpmf_i_noise_stream_seed_row(s, t);
+    head->seed = dpmf_i_noise_route_seed_row(s, t);
     head->outputs = 0;
     probe(plan, head, t);
     for (int64_t j = 0; j < plan->slots; j++)
@@ -95,7 +95,7 @@ static size_t pointer_bytes(const dpmf_i_noise_plan *plan) {
     return (size_t)part(plan->slots + plan->seeds, sizeof(void *));
 }
 
-static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_program_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
     size_t bytes = (size_t)tile->count * plan->size;
@@ -118,18 +118,20 @@ static void make(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, ch
         memcpy(tile->slots + (size_t)head->output[k].slot * bytes, fresh + (size_t)k * bytes, bytes);
 }
 
-static const void *row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static const void *program_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                               int64_t t) {
     (void)tile, (void)t;
     return scratch + pointer_bytes(&s->plan);
 }
 
-static const dpmf_i_noise_route PROGRAM = {.has_state = 1, .prepare = prepare, .make = make, .row = row};
+static const dpmf_i_noise_route PROGRAM = {
+    .has_state = 1, .prepare = prepare_program, .make = make_program_row, .row = program_row};
 
 static const int64_t CACHE = 200000;
 
 void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan) {
     dpmf_i_strategy_tree_kind kind;
-    plan->family = &PROGRAM;
+    plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->seeds = dpmf_i_strategy_tree(plan->leaf, &kind) ? dpmf_i_strategy_tree_levels(plan->length) + 2 : 1;
     plan->mapped = 0;
@@ -137,5 +139,5 @@ void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan) {
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);
     plan->cache = CACHE;
     plan->cache_rows = plan->scratch_rows + plan->slots;
-    plan->shared_bytes = parts(plan, NULL);
+    plan->shared_bytes = place_parts(plan, NULL);
 }

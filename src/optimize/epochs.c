@@ -45,7 +45,7 @@ static int is_max(const search *s) {
     return s->task->options->loss == DPMF_LOSS_MAX;
 }
 
-static dpmf_status report(const search *s) {
+static dpmf_status report_certificate(const search *s) {
     char text[120];
     snprintf(text, sizeof text, "cyclic optimum, %d steps, certificate %.9g", s->climb.iterations,
              sqrt(s->upper / s->lower));
@@ -76,7 +76,7 @@ static dpmf_status try_repair(search *s, int by_adding) {
         s->c = s->x;
         s->x = kept;
     }
-    return report(s);
+    return report_certificate(s);
 }
 
 static double gap(const search *s) {
@@ -87,19 +87,19 @@ static double gap(const search *s) {
  * Bounds at the point where the climb stands. Where only the allowance for rounding keeps them apart, as with momentum
  * and many steps, singular values settle the lower one: they cost as much as many evaluations, so they come last.
  */
-static dpmf_status certify(search *s) {
+static dpmf_status certify_climb(search *s) {
     double tolerance = s->task->options->tolerance, error = s->climb.point.error;
     s->lower = s->climb.lower;
     if (!s->want) {
         s->upper = s->climb.upper;
-        return report(s);
+        return report_certificate(s);
     }
     TRY(try_repair(s, 0));
     if (gap(s) > tolerance && gap(s) <= tolerance + 1.1 * error && s->epochs.n <= CONFIRM_STEPS_MAX) {
         TRY(dpmf_i_base_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
         TRY(dpmf_i_optimum_epochs_climb_confirm(&s->climb));
         s->lower = s->climb.lower;
-        TRY(report(s));
+        TRY(report_certificate(s));
     }
     if (gap(s) <= tolerance || !(s->climb.upper < s->upper)) return DPMF_OK;
     TRY(dpmf_i_optimum_epochs_climb_revisit(&s->climb));
@@ -125,7 +125,7 @@ static dpmf_status run_search(search *s) {
         /* the largest row of the error moves in the first order of what the dual lacks in the second */
         if (is_max(s)) decrease = fmax(1e-13, 0.01 * barrier * barrier);
         TRY(dpmf_i_optimum_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
-        TRY(certify(s));
+        TRY(certify_climb(s));
         if (gap(s) <= tolerance || (barrier <= least && tried && s->climb.iterations < before + 3)) break;
         if (!tried && gap(s) > 100 * tolerance && barrier < HIGH_BARRIER) {
             barrier = HIGH_BARRIER; /* the hard way */

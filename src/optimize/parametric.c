@@ -46,7 +46,7 @@ static int is_outside(dpmf_status status) {
 }
 
 /* The user's strategy at theta; *out stays NULL outside the domain. */
-static dpmf_status make(const search *s, const double *theta, dpmf_strategy **out) {
+static dpmf_status make_strategy(const search *s, const double *theta, dpmf_strategy **out) {
     dpmf_strategy *made = NULL;
     int64_t steps = dpmf_workload_steps(s->task->workload);
     dpmf_status status = s->family->make(s->family->context, theta, &made);
@@ -89,7 +89,7 @@ static dpmf_status value_at(search *s, const double *theta, double *value) {
     dpmf_status status = DPMF_OK;
     e.run = s->task->options->run;
     *value = INFINITY;
-    TRY_DONE(make(s, theta, &strategy));
+    TRY_DONE(make_strategy(s, theta, &strategy));
     if (strategy == NULL) goto done;
     TRY_DONE(dpmf_sensitivity_compute(strategy, s->task->participation, &e, &sensitivity));
     TRY_DONE(dpmf_error_compute(s->task->workload, strategy, &e.run, s->errors));
@@ -188,7 +188,7 @@ static dpmf_status run_search(search *s, double *theta, dpmf_strategy **out, dpm
     TRY_DONE(check_start(s, point));
     TRY_DONE(minimize(s, point, result));
     if (out != NULL) {
-        TRY_DONE(make(s, point, &strategy));
+        TRY_DONE(make_strategy(s, point, &strategy));
         if (strategy == NULL) {
             status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "parametric: make refused a point that it had accepted");
             goto done;

@@ -39,8 +39,8 @@ static const double CHANGE_MAX = 5;
 static const double BARRIER = 0.01, BARRIER_NEAR = 0.001, BARRIER_STAGE = 0.02;
 
 dpmf_status dpmf_i_optimum_ascent_create(const dpmf_workload *workload, int max_loss, const double *weights,
-                                         dpmf_i_base_pool *pool, dpmf_i_sensitivity_ascent *out) {
-    dpmf_i_sensitivity_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
+                                         dpmf_i_base_pool *pool, dpmf_i_optimum_ascent *out) {
+    dpmf_i_optimum_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
     dpmf_status status = DPMF_OK;
     s.mirrored = max_loss && dpmf_workload_is_toeplitz(workload);
     s.unknowns = max_loss && !s.mirrored ? 2 * s.n : s.n;
@@ -55,26 +55,26 @@ dpmf_status dpmf_i_optimum_ascent_create(const dpmf_workload *workload, int max_
         s.y[i] = 1;
     TRY_DONE(dpmf_i_optimum_phi_create(workload, pool, &s.phi));
     *out = s;
-    s = (dpmf_i_sensitivity_ascent){0};
+    s = (dpmf_i_optimum_ascent){0};
 done:
     dpmf_i_optimum_ascent_free(&s);
     return status;
 }
 
-void dpmf_i_optimum_ascent_free(dpmf_i_sensitivity_ascent *s) {
+void dpmf_i_optimum_ascent_free(dpmf_i_optimum_ascent *s) {
     double *const all[] = {s->y,      s->v,    s->p,        s->columns,       s->rows,     s->best_v,
                            s->best_p, s->next, s->gradient, s->next_gradient, s->direction};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dpmf_i_base_free(all[i]);
     dpmf_i_optimum_phi_free(s->phi);
-    *s = (dpmf_i_sensitivity_ascent){0};
+    *s = (dpmf_i_optimum_ascent){0};
 }
 
 static double gap(double lower, double upper) {
     return lower > 0 ? upper / lower - 1 : INFINITY;
 }
 
-double dpmf_i_optimum_ascent_gap(const dpmf_i_sensitivity_ascent *s) {
+double dpmf_i_optimum_ascent_gap(const dpmf_i_optimum_ascent *s) {
     return gap(s->lower, s->upper);
 }
 
@@ -98,7 +98,7 @@ static double largest_ratio(int64_t n, const double *a, const double *b, double 
     return ratio;
 }
 
-static void keep_best(dpmf_i_sensitivity_ascent *s, double sum) {
+static void keep_best(dpmf_i_optimum_ascent *s, double sum) {
     double scale = s->max_loss ? 1 : sum * sum; /* phi(c v) = sqrt(c) phi(v) */
     for (int64_t i = 0; i < s->n; i++)
         s->best_v[i] = scale * s->v[i];
@@ -106,7 +106,7 @@ static void keep_best(dpmf_i_sensitivity_ascent *s, double sum) {
 }
 
 /* The upper bound if every entry of phi were off by `floor_` at most and `error`, relative. */
-static double upper_bound(const dpmf_i_sensitivity_ascent *s, double sum, double floor_, double error) {
+static double upper_bound(const dpmf_i_optimum_ascent *s, double sum, double floor_, double error) {
     double most = largest_ratio(s->n, s->columns, s->v, floor_), other = sum / (double)s->n;
     if (s->max_loss) other = s->mirrored ? most : largest_ratio(s->n, s->rows, s->p, floor_);
     double upper = sqrt(most * other) * (1 + error);
@@ -114,7 +114,7 @@ static double upper_bound(const dpmf_i_sensitivity_ascent *s, double sum, double
 }
 
 /* phi and the certificate at y. */
-static dpmf_status evaluate(dpmf_i_sensitivity_ascent *s, const double *y, double tolerance) {
+static dpmf_status evaluate_phi(dpmf_i_optimum_ascent *s, const double *y, double tolerance) {
     int64_t n = s->n;
     read_weights(n, y, s->v);
     if (s->weights != NULL) memcpy(s->p, s->weights, (size_t)n * sizeof *s->p);
@@ -138,7 +138,7 @@ static dpmf_status evaluate(dpmf_i_sensitivity_ascent *s, const double *y, doubl
  * Minus the objective with its barrier at the point y just evaluated, and its gradient. The factor 2 of a mirrored
  * point stands for the two places of each weight.
  */
-static double objective(const dpmf_i_sensitivity_ascent *s, const double *y, double barrier, double *gradient) {
+static double objective(const dpmf_i_optimum_ascent *s, const double *y, double barrier, double *gradient) {
     int64_t n = s->n;
     double sum = dpmf_i_base_sum(n, s->columns), value = -log(sum), times = s->mirrored ? 2 : 1;
     for (int64_t part = 0; part * n < s->unknowns; part++) {
@@ -157,12 +157,12 @@ static double objective(const dpmf_i_sensitivity_ascent *s, const double *y, dou
 /* ---- the climb ---- */
 
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
-static double least(const dpmf_i_sensitivity_ascent *s, const double *x, double barrier) {
+static double least(const dpmf_i_optimum_ascent *s, const double *x, double barrier) {
     return 0.5 * sqrt(barrier / (double)s->n) * dpmf_i_base_norm(s->n, x);
 }
 
 /* From y to s->next along the direction, every unknown within CHANGE_MAX of itself; how the objective should change. */
-static double move(dpmf_i_sensitivity_ascent *s, double length, double barrier) {
+static double move(dpmf_i_optimum_ascent *s, double length, double barrier) {
     double change = 0, bottom = 0;
     for (int64_t i = 0; i < s->unknowns; i++) {
         if (i % s->n == 0) bottom = least(s, s->y + i, barrier);
@@ -174,12 +174,12 @@ static double move(dpmf_i_sensitivity_ascent *s, double length, double barrier) 
 }
 
 /* Backtracking (Armijo). *value and the gradient are those of y before and after; *moved says if there was a step. */
-static dpmf_status search(dpmf_i_sensitivity_ascent *s, double rule, double barrier, double *value, int *moved) {
+static dpmf_status search_line(dpmf_i_optimum_ascent *s, double rule, double barrier, double *value, int *moved) {
     double length = 1, noise = s->error;
     *moved = 0;
     for (int k = 0; k < BACKTRACKS_MAX && !*moved; k++, length *= 0.4) {
         double change = move(s, length, barrier);
-        TRY(evaluate(s, s->next, rule));
+        TRY(evaluate_phi(s, s->next, rule));
         double next = objective(s, s->next, barrier, s->next_gradient);
         /* two values of the objective tell no more than the errors of phi allow */
         *moved = next <= *value + 1e-4 * change + noise + s->error;
@@ -194,12 +194,13 @@ static void swap(double **a, double **b) {
     *b = kept;
 }
 
-static dpmf_status report(const dpmf_i_sensitivity_ascent *s, double start, double tolerance) {
+static dpmf_status report_gap(const dpmf_i_optimum_ascent *s, double start, double tolerance) {
     double done = log(start / dpmf_i_optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
     return dpmf_i_base_progress(s->run, "optimum", isfinite(done) ? fmin(1, fmax(0, done)) : 0);
 }
 
-static dpmf_status climb(dpmf_i_sensitivity_ascent *s, dpmf_i_optimum_lbfgs *memory, double tolerance, double barrier) {
+static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_optimum_lbfgs *memory, double tolerance,
+                              double barrier) {
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -207,17 +208,17 @@ static dpmf_status climb(dpmf_i_sensitivity_ascent *s, dpmf_i_optimum_lbfgs *mem
         for (int64_t i = part; i < part + s->n; i++)
             s->y[i] = fmax(s->y[i], bottom);
     }
-    TRY(evaluate(s, s->y, fmax(finest, 1e-4)));
+    TRY(evaluate_phi(s, s->y, fmax(finest, 1e-4)));
     double value = objective(s, s->y, barrier, s->gradient);
     start = s->here;
     if (!isfinite(value))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum: the workload is beyond double precision");
     while (dpmf_i_optimum_ascent_gap(s) > tolerance && s->evaluations < EVALUATIONS_MAX) {
-        TRY(report(s, start, tolerance));
+        TRY(report_gap(s, start, tolerance));
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
             dpmf_i_optimum_lbfgs_forget(memory);
-            TRY(evaluate(s, s->y, finest)); /* a failed search has left another point's values behind */
+            TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left another point's values behind */
             value = objective(s, s->y, barrier, s->gradient);
         } else if (!moved) {
             if (memory->used == 0) break; /* not even along the gradient */
@@ -226,7 +227,7 @@ static dpmf_status climb(dpmf_i_sensitivity_ascent *s, dpmf_i_optimum_lbfgs *mem
         /* far from the top a rule of few nodes will do */
         double rule = fmax(finest, fmin(1e-3, 1e-3 * dpmf_i_optimum_ascent_gap(s)));
         dpmf_i_optimum_lbfgs_direction(memory, s->gradient, s->direction);
-        TRY(search(s, rule, barrier, &value, &moved));
+        TRY(search_line(s, rule, barrier, &value, &moved));
         if (!moved) continue;
         dpmf_i_optimum_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
         swap(&s->y, &s->next);
@@ -236,12 +237,12 @@ static dpmf_status climb(dpmf_i_sensitivity_ascent *s, dpmf_i_optimum_lbfgs *mem
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_sensitivity_ascent *s, double tolerance, int near) {
+dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_optimum_ascent *s, double tolerance, int near) {
     dpmf_i_optimum_lbfgs memory = {0};
     s->lower = 0;
     s->upper = INFINITY;
     TRY(dpmf_i_optimum_lbfgs_create(s->unknowns, &memory));
-    dpmf_status status = climb(s, &memory, tolerance, !s->max_loss ? 0 : near ? BARRIER_NEAR : BARRIER);
+    dpmf_status status = climb_dual(s, &memory, tolerance, !s->max_loss ? 0 : near ? BARRIER_NEAR : BARRIER);
     dpmf_i_optimum_lbfgs_free(&memory);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "optimum/phi.h"
 
-typedef struct dpmf_i_sensitivity_ascent {
+typedef struct dpmf_i_optimum_ascent {
     int64_t n, unknowns; /* n, or 2n for max loss with p apart from v */
     int max_loss, mirrored;
     const double *weights; /* RMS: NULL or p */
@@ -23,18 +23,18 @@ typedef struct dpmf_i_sensitivity_ascent {
     double spread;       /* the same if phi had no error */
     double lower, upper; /* the best so far */
     int evaluations;
-} dpmf_i_sensitivity_ascent;
+} dpmf_i_optimum_ascent;
 
 /* y is 1 to begin with. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_ascent_create(const dpmf_workload *workload, int max_loss,
                                                          const double *weights, dpmf_i_base_pool *pool,
-                                                         dpmf_i_sensitivity_ascent *out);
-void dpmf_i_optimum_ascent_free(dpmf_i_sensitivity_ascent *ascent);
+                                                         dpmf_i_optimum_ascent *out);
+void dpmf_i_optimum_ascent_free(dpmf_i_optimum_ascent *ascent);
 
 /* Climbs from y until upper/lower - 1 <= tolerance or nothing more is gained. `near`: y is near the top already. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_sensitivity_ascent *ascent, double tolerance, int near);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_optimum_ascent *ascent, double tolerance, int near);
 
 /* upper/lower - 1. */
-double dpmf_i_optimum_ascent_gap(const dpmf_i_sensitivity_ascent *ascent);
+double dpmf_i_optimum_ascent_gap(const dpmf_i_optimum_ascent *ascent);
 
 #endif

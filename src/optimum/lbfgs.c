@@ -38,7 +38,7 @@ void dpmf_i_optimum_lbfgs_forget(dpmf_i_optimum_lbfgs *m) {
     m->used = 0;
 }
 
-static void add(int64_t n, double factor, const double *x, double *y) {
+static void add_multiple(int64_t n, double factor, const double *x, double *y) {
     for (int64_t i = 0; i < n; i++)
         y[i] += factor * x[i];
 }
@@ -50,7 +50,7 @@ void dpmf_i_optimum_lbfgs_direction(const dpmf_i_optimum_lbfgs *m, const double 
     for (int k = 1; k <= m->used; k++) { /* the newest first */
         int64_t i = (m->turn - k) % PAIRS;
         along[i] = dpmf_i_base_dot(m->n, m->step[i], d) / m->product[i];
-        add(m->n, -along[i], m->change[i], d);
+        add_multiple(m->n, -along[i], m->change[i], d);
     }
     if (m->used > 0) {
         int64_t i = (m->turn - 1) % PAIRS;
@@ -60,7 +60,7 @@ void dpmf_i_optimum_lbfgs_direction(const dpmf_i_optimum_lbfgs *m, const double 
     }
     for (int k = m->used; k >= 1; k--) {
         int64_t i = (m->turn - k) % PAIRS;
-        add(m->n, along[i] - dpmf_i_base_dot(m->n, m->change[i], d) / m->product[i], m->step[i], d);
+        add_multiple(m->n, along[i] - dpmf_i_base_dot(m->n, m->change[i], d) / m->product[i], m->step[i], d);
     }
 }
 

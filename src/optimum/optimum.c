@@ -62,7 +62,7 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, dpmf_i_base_pool *pool, dpmf_i_optimum *out);
 
-static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_sensitivity_ascent *s, double tolerance,
+static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_optimum_ascent *s, double tolerance,
                                 dpmf_i_base_pool *pool) {
     dpmf_workload *coarse = NULL;
     dpmf_i_optimum found = {0};
@@ -86,7 +86,7 @@ done:
 
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, dpmf_i_base_pool *pool, dpmf_i_optimum *out) {
-    dpmf_i_sensitivity_ascent s = {0};
+    dpmf_i_optimum_ascent s = {0};
     dpmf_status status = DPMF_OK;
     int near = a->form == DPMF_I_WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
     TRY_DONE(dpmf_i_optimum_ascent_create(a, max_loss, weights, pool, &s));

@@ -20,7 +20,8 @@
 #include <math.h>
 
 /* batch = the candidates 0 .. size - 1 that take part in s->step, by their names if there are any. */
-static dpmf_status join(const dpmf_sampler *s, int64_t size, const int64_t *name, int64_t *batch, int64_t *count) {
+static dpmf_status join_units(const dpmf_sampler *s, int64_t size, const int64_t *name, int64_t *batch,
+                              int64_t *count) {
     uint64_t words[DPMF_I_SAMPLER_WORDS_CHUNK];
     const dpmf_i_sampler_chance chance = s->chance;
     int64_t taken = 0;
@@ -49,7 +50,7 @@ static dpmf_status poisson_open(dpmf_sampler *s) {
 
 static dpmf_status poisson_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
     (void)offer;
-    return join(s, s->units, NULL, batch, count);
+    return join_units(s, s->units, NULL, batch, count);
 }
 
 const dpmf_i_sampler_ops dpmf_i_sampler_poisson = {.open = poisson_open, .batch = poisson_batch};
@@ -81,7 +82,7 @@ static dpmf_status block_open(dpmf_sampler *s) {
 static dpmf_status block_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t block = s->step % s->plan.separation, first = s->groups.start[block];
     (void)offer;
-    return join(s, s->groups.start[block + 1] - first, s->groups.member + first, batch, count);
+    return join_units(s, s->groups.start[block + 1] - first, s->groups.member + first, batch, count);
 }
 
 static void block_close(dpmf_sampler *s) {

@@ -84,7 +84,7 @@ static dpmf_status check_step(const dpmf_sampler *s) {
                             s->steps);
 }
 
-static dpmf_status take(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status take_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units",
@@ -96,7 +96,7 @@ static dpmf_status take(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *ba
 }
 
 dpmf_status dpmf_sampler_next(dpmf_sampler *s, int64_t *batch, int64_t *count) {
-    return take(s, (dpmf_i_sampler_offer){s->units, NULL}, batch, count);
+    return take_batch(s, (dpmf_i_sampler_offer){s->units, NULL}, batch, count);
 }
 
 static dpmf_status check_offer(const dpmf_sampler *s, int64_t available, const int64_t *unit) {
@@ -119,7 +119,7 @@ static dpmf_status check_offer(const dpmf_sampler *s, int64_t available, const i
 dpmf_status dpmf_sampler_offer(dpmf_sampler *s, int64_t available, const int64_t *unit, int64_t *batch,
                                int64_t *count) {
     TRY(check_offer(s, available, unit));
-    TRY(take(s, (dpmf_i_sampler_offer){available, unit}, batch, count));
+    TRY(take_batch(s, (dpmf_i_sampler_offer){available, unit}, batch, count));
     s->offered = 1;
     return DPMF_OK;
 }

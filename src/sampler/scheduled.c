@@ -119,7 +119,7 @@ static dpmf_status find_lowest(dpmf_sampler *s, walk *w, int64_t *held) {
 }
 
 /* chosen = the units of s->step. */
-static dpmf_status choose(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *count) {
+static dpmf_status choose_units(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *count) {
     walk w = {.sampler = s, .offer = offer, .first = -1};
     rank found = {0};
     int64_t held = 0, taken = 0;
@@ -146,7 +146,7 @@ static void note(dpmf_sampler *s, int64_t count) {
 
 static dpmf_status scheduled_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
     int64_t taken = 0;
-    TRY(choose(s, offer, &taken));
+    TRY(choose_units(s, offer, &taken));
     note(s, taken);
     if (taken > 0) memcpy(batch, s->chosen, (size_t)taken * sizeof *batch);
     *count = taken;
@@ -172,7 +172,7 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     if (step < s->step) forget(s);
     for (; s->step < step; s->step++) {
         int64_t taken = 0;
-        TRY(choose(s, all, &taken));
+        TRY(choose_units(s, all, &taken));
         note(s, taken);
     }
     return DPMF_OK;

@@ -94,7 +94,7 @@ static dpmf_status authenticate(const dpmf_sampler *s, const fields *held, const
     return DPMF_OK;
 }
 
-static dpmf_status compare(const fields *held, const fields *now) {
+static dpmf_status compare_samplers(const fields *held, const fields *now) {
     if (memcmp(held->text, now->text, sizeof held->text) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the sampler's state belongs to another sampler: %.63s in it and %.63s here",
@@ -121,7 +121,7 @@ dpmf_status dpmf_sampler_decode(dpmf_sampler *s, const uint8_t *bytes, size_t si
                                 sizeof held + DPMF_I_NOISE_MAC);
     memcpy(&held, bytes, sizeof held);
     TRY(authenticate(s, &held, bytes, size));
-    TRY(compare(&held, &now));
+    TRY(compare_samplers(&held, &now));
     if (held.past != now.past || size - sizeof held - DPMF_I_NOISE_MAC != (size_t)now.past)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted for this sampler: %zu",
                                 size, sizeof held + (size_t)now.past + DPMF_I_NOISE_MAC);

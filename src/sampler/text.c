@@ -28,7 +28,7 @@ enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 /* Min-sep samplers hold a 32-bit step for each unit and sum over the steps when they are made. */
 static const int64_t SEPARATED_STEPS_MAX = (int64_t)1 << 28;
 
-static dpmf_status refuse(const char *text, const char *why) {
+static dpmf_status refuse_sampler(const char *text, const char *why) {
     char shown[64];
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                             "sampler '%s': %s (cyclic:M, shuffled:M, poisson:Q, block-cyclic:Q,B, balls-in-bins:B, "
@@ -55,13 +55,14 @@ static dpmf_status check_range(const sampler_form *form, const char *name, int64
 static dpmf_status read_whole(const char *text, const sampler_form *form, int64_t value[3]) {
     const char *at = strchr(text, ':');
     for (int i = 0; i < form->values; i++) {
-        if (at == NULL || *at == '\0') return refuse(text, "too few values");
+        if (at == NULL || *at == '\0') return refuse_sampler(text, "too few values");
         at++; /* the colon, or the comma before */
         const size_t length = strcspn(at, ",");
-        if (!dpmf_i_base_parse_integer(at, length, &value[i])) return refuse(text, "whole numbers are accepted");
+        if (!dpmf_i_base_parse_integer(at, length, &value[i]))
+            return refuse_sampler(text, "whole numbers are accepted");
         at += length;
     }
-    return *at == '\0' ? DPMF_OK : refuse(text, "too many values");
+    return *at == '\0' ? DPMF_OK : refuse_sampler(text, "too many values");
 }
 
 static dpmf_status plan_ordered(const char *text, const sampler_form *form, int64_t units, int64_t steps,
@@ -109,7 +110,7 @@ dpmf_status dpmf_i_sampler_parse(const char *text, int64_t units, int64_t steps,
     if (steps < 1 || steps > most)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: steps = %" PRId64 ", accepted 1 to 2^53", steps);
     const sampler_form *form = find_form(text);
-    if (form == NULL) return refuse(text, "not a sampler");
+    if (form == NULL) return refuse_sampler(text, "not a sampler");
     dpmf_i_sampler_plan plan = {.kind = form->kind};
     if (form->values > 0)
         TRY(plan_ordered(text, form, units, steps, &plan));

@@ -76,7 +76,7 @@ static dpmf_status save_noise(const dpmf_trainer *t, uint8_t *bytes) {
     return dpmf_i_noise_stream_state_save(t->noise->stream, bytes);
 }
 
-static dpmf_status fill(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, uint8_t *bytes) {
+static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, uint8_t *bytes) {
     memcpy(bytes, MAGIC, 16);
     memcpy(bytes + 16, l->size, sizeof l->size);
     memcpy(bytes + 16 + sizeof l->size, &l->step, 8);
@@ -108,7 +108,7 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
         whole += l.size[i];
     TRY_DONE(place_pieces(&l, whole, dpmf_i_crypto_secret_show(path, shown)));
     TRY_DONE(dpmf_i_base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(fill(t, &l, sampler, bytes));
+    TRY_DONE(fill_checkpoint(t, &l, sampler, bytes));
     TRY_DONE(dpmf_i_crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
     wipe_and_free(bytes, whole);

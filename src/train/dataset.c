@@ -82,7 +82,7 @@ dpmf_status dpmf_i_train_dataset_digest(dpmf_dataset *dataset) {
 }
 
 /* Copies and checks row by row. */
-static dpmf_status fill(dpmf_dataset *made, const float *x, const int32_t *label, const int64_t *unit) {
+static dpmf_status fill_examples(dpmf_dataset *made, const float *x, const int32_t *label, const int64_t *unit) {
     int64_t users = 0;
     for (int64_t i = 0; i < made->count; i++) {
         if (label[i] < 0 || label[i] >= made->classes)
@@ -118,7 +118,7 @@ dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes
                                 DPMF_I_TRAIN_CLASSES_MAX);
     TRY(dpmf_i_train_dataset_allocate(count, features, unit != NULL, &made));
     made->classes = classes;
-    TRY_DONE(fill(made, x, label, unit));
+    TRY_DONE(fill_examples(made, x, label, unit));
     TRY_DONE(dpmf_i_train_dataset_digest(made));
 done:
     if (status == DPMF_OK)

@@ -30,7 +30,7 @@ typedef struct reader {
     field *users;                 /* of each example */
 } reader;
 
-static dpmf_status refuse(const reader *r, const char *what, const field *f) {
+static dpmf_status refuse_field(const reader *r, const char *what, const field *f) {
     char shown[64];
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s', line %" PRId64 ": '%s' is not %s", r->name, r->line,
                             dpmf_i_base_show(f->text, f->length, shown), what);
@@ -137,7 +137,7 @@ static dpmf_status read_names(reader *r, const char *label, const char *unit) {
         if (r->fields[i].length == 0)
             return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s', line 1: a column has no name", r->name);
         if (i > 0 && same(&r->fields[i - 1], &r->fields[i]))
-            return refuse(r, "the name of one column only", &r->fields[i]);
+            return refuse_field(r, "the name of one column only", &r->fields[i]);
     }
     return DPMF_OK;
 }
@@ -170,16 +170,16 @@ static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
         int64_t label = 0;
         double value = 0.0;
         if (j == r->unit) {
-            if (f->length == 0) return refuse(r, "a user's name", f);
+            if (f->length == 0) return refuse_field(r, "a user's name", f);
             r->users[i] = *f;
         } else if (j == r->label) {
             if (!dpmf_i_base_parse_integer(f->text, f->length, &label) || label < 0 ||
                 label >= DPMF_I_TRAIN_CLASSES_MAX)
-                return refuse(r, "a label: whole numbers from 0 to 65535 are accepted", f);
+                return refuse_field(r, "a label: whole numbers from 0 to 65535 are accepted", f);
             made->label[i] = (int32_t)label;
         } else {
             if (!dpmf_i_base_parse_double(f->text, f->length, &value) || !isfinite((float)value))
-                return refuse(r, "a number: finite numbers below 3.4e38 are accepted", f);
+                return refuse_field(r, "a number: finite numbers below 3.4e38 are accepted", f);
             *x++ = (float)value;
         }
     }

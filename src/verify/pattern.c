@@ -180,7 +180,7 @@ static dpmf_status shuffled(const whole *c, double *square) {
 
 /* ---- who answers ---- */
 
-static dpmf_status several(const whole *c, dpmf_participation_kind kind, dpmf_i_verify_reach *out) {
+static dpmf_status reach_of_several(const whole *c, dpmf_participation_kind kind, dpmf_i_verify_reach *out) {
     double square = 0;
     int exact = 1;
     const int64_t reach = reach_in_steps(c);
@@ -219,7 +219,7 @@ dpmf_status dpmf_i_verify_reach_of(const dpmf_mechanism *m, int64_t rows, const 
     if (column || c.k == 1)
         largest_column(&c, out);
     else
-        status = several(&c, p->kind, out);
+        status = reach_of_several(&c, p->kind, out);
     if (!column && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
     dpmf_i_base_free(spans);
     return status;

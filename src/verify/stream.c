@@ -36,7 +36,8 @@ static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t ste
     return DPMF_OK;
 }
 
-static dpmf_status respond(dpmf_i_verify *v, uint64_t salt, dpmf_i_noise_stream *stream, double *state, double *out) {
+static dpmf_status respond_by_stream(dpmf_i_verify *v, uint64_t salt, dpmf_i_noise_stream *stream, double *state,
+                                     double *out) {
     const dpmf_mechanism *m = v->mechanism;
     double sum = 0, row[LANES], answer = 0;
     const dpmf_i_noise_segment segment = {row, LANES};
@@ -63,7 +64,7 @@ static dpmf_status check_response(dpmf_i_verify *v) {
     TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_workload_buffers(m->workload) + 1, "the workload's state", &state));
     TRY_DONE(dpmf_i_verify_seed_open_response(salt, &seed));
     TRY_DONE(dpmf_i_noise_stream_create(m->strategy, seed, &options, NULL, &stream));
-    TRY_DONE(respond(v, salt, stream, state, &found));
+    TRY_DONE(respond_by_stream(v, salt, stream, state, &found));
     dpmf_i_verify_check_response(v, "stream.response", found, DPMF_I_VERIFY_TOLERANCE_OTHER,
                                  "u' A W v, W v from the noise stream fed with v: it is the stream of this strategy");
 done:

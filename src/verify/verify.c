@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verification of a mechanism: the list of checks, and the order in which they are made. From cheap to costly, and from
+ * Verification of a mechanism: the order in which the checks are made. From cheap to costly, and from
  * the file inwards: container and digest, description, the figures by the routes that made them (which finds any change
  * of the file), then the same by other routes and from the noise stream itself (which finds errors of this library).
  *
@@ -13,77 +13,8 @@
 #include "base/memory.h"
 #include "base/safetensors.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-/* ---- the list ---- */
-
-static void add(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {
-    assert(v->count < DPMF_I_VERIFY_CHECKS_MAX);
-    if (vsnprintf(check.how, sizeof check.how, how, values) < 0) check.how[0] = '\0';
-    v->check[v->count++] = check;
-}
-
-void dpmf_i_verify_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
-    va_list values;
-    va_start(values, how);
-    add(v, check, how, values);
-    va_end(values);
-}
-
-void dpmf_i_verify_check_equal(dpmf_verification *v, const char *name, double claimed, double found, double tolerance,
-                               const char *how, ...) {
-    const int ok = fabs(claimed - found) <= tolerance * fabs(claimed); /* false for NaN */
-    va_list values;
-    va_start(values, how);
-    add(v, (dpmf_check){.name = name, .ok = ok, .claimed = claimed, .found = found, .tolerance = tolerance}, how,
-        values);
-    va_end(values);
-}
-
-void dpmf_i_verify_check_response(const dpmf_i_verify *v, const char *name, double found, double tolerance,
-                                  const char *how) {
-    const double claimed = v->mechanism->response, allowed = tolerance * v->response_size;
-    const dpmf_check check = {.name = name,
-                              .ok = fabs(claimed - found) <= allowed,
-                              .claimed = claimed,
-                              .found = found,
-                              .tolerance = claimed == 0 ? allowed : allowed / fabs(claimed)};
-    dpmf_i_verify_check_add(v->out, check, "%s", how);
-}
-
-void dpmf_i_verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
-    va_list values;
-    va_start(values, why);
-    add(v, (dpmf_check){.name = name, .ok = -1, .claimed = NAN, .found = NAN}, why, values);
-    va_end(values);
-}
-
-int dpmf_i_verify_is_verdict(dpmf_status status) {
-    return status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_FORMAT || status == DPMF_ERROR_NUMERICAL ||
-           status == DPMF_ERROR_UNSUPPORTED;
-}
-
-void dpmf_verification_free(dpmf_verification *verification) {
-    dpmf_i_base_free(verification);
-}
-
-int dpmf_verification_ok(const dpmf_verification *v) {
-    for (int64_t i = 0; i < v->count; i++)
-        if (v->check[i].ok == 0) return 0;
-    return 1;
-}
-
-int64_t dpmf_verification_count(const dpmf_verification *v) {
-    return v->count;
-}
-
-const dpmf_check *dpmf_verification_check(const dpmf_verification *v, int64_t i) {
-    return i >= 0 && i < v->count ? &v->check[i] : NULL;
-}
 
 /* ---- a mechanism ---- */
 

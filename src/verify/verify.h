@@ -37,7 +37,7 @@ typedef struct dpmf_i_verify {
     double response_size; /* |P A W v| */
 } dpmf_i_verify;
 
-/* ---- adding a check; `how` is a format (verify/verify.c) ---- */
+/* ---- adding a check; `how` is a format (verify/list.c) ---- */
 
 #if defined(__GNUC__)
 #define DPMF_I_VERIFY_PRINTF(at, first) __attribute__((format(printf, at, first)))

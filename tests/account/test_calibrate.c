@@ -2,7 +2,7 @@
 /* Accounting as it is asked for: sampling and strategy to numbers, calibration in every unknown, statements. */
 #include "account/account.h"
 #include "account/amplify.h"
-#include "account/calibrate.h"
+#include "account/question.h"
 #include "strategy/strategy.h"
 #include "support/failing_allocator.h"
 

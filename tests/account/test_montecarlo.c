@@ -80,8 +80,8 @@ static void test_separated_forms(void **unused) {
             double *columns = toeplitz_columns(n, cases[c].bands, HALF);
             const dpmf_i_account_montecarlo_scheme scheme = separated_of(
                 cases[c].sigma, n, cases[c].separation, cases[c].bands, cases[c].probability, warm, columns);
-            dpmf_i_account_montecarlo_draws sampler;
-            check_ok(dpmf_i_account_montecarlo_draws_create(&scheme, &sampler));
+            dpmf_i_account_montecarlo_draws draws;
+            check_ok(dpmf_i_account_montecarlo_draws_create(&scheme, &draws));
             double *y = malloc((size_t)(n * DPMF_I_ACCOUNT_MONTECARLO_LANES) * sizeof *y),
                    *one = malloc((size_t)n * sizeof *one);
             double *window = malloc((size_t)(n * DPMF_I_ACCOUNT_MONTECARLO_LANES) * sizeof *window),
@@ -89,10 +89,10 @@ static void test_separated_forms(void **unused) {
             for (int64_t i = 0; i < n * DPMF_I_ACCOUNT_MONTECARLO_LANES; i++)
                 y[i] = 4 * check_random(&seed);
             for (double s = 1; s < 3; s += 1.5) {
-                dpmf_i_account_montecarlo_separated_log_ratios(&sampler, s, y, window, ratio);
+                dpmf_i_account_montecarlo_separated_log_ratios(&draws, s, y, window, ratio);
                 for (int k = 0; k < DPMF_I_ACCOUNT_MONTECARLO_LANES; k++) {
                     const double want = dpmf_i_account_montecarlo_separated_log_ratio(
-                        &sampler, s, y + k, DPMF_I_ACCOUNT_MONTECARLO_LANES, window);
+                        &draws, s, y + k, DPMF_I_ACCOUNT_MONTECARLO_LANES, window);
                     check_near(ratio[k], want, 1e-11);
                     if (s > 1) continue;
                     double out = 0;
@@ -104,7 +104,7 @@ static void test_separated_forms(void **unused) {
                 }
             }
             free(y), free(one), free(window), free(columns);
-            dpmf_i_account_montecarlo_draws_free(&sampler);
+            dpmf_i_account_montecarlo_draws_free(&draws);
         }
 }
 
@@ -119,10 +119,10 @@ static void test_ratios_average_to_one(void **unused) {
         separated_of(2, 12, 4, 4, 0.3, 1, columns), separated_of(2, 12, 20, 4, 0.7, 1, columns)};
     (void)unused;
     for (size_t c = 0; c < sizeof schemes / sizeof *schemes; c++) {
-        dpmf_i_account_montecarlo_draws sampler;
+        dpmf_i_account_montecarlo_draws draws;
         double sum = 0, square = 0;
-        check_ok(dpmf_i_account_montecarlo_draws_create(&schemes[c], &sampler));
-        const int64_t dimension = sampler.dimension;
+        check_ok(dpmf_i_account_montecarlo_draws_create(&schemes[c], &draws));
+        const int64_t dimension = draws.dimension;
         for (int i = 0; i < COUNT; i++) {
             double z[MOST], outcome[MOST], ratio = 0;
             dpmf_i_base_random_normals(c, (uint64_t)i, dimension, z);
@@ -131,7 +131,7 @@ static void test_ratios_average_to_one(void **unused) {
                 if (schemes[c].kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED) continue;
                 outcome[j] = 0;
                 for (int64_t k = 0; k <= j; k++)
-                    outcome[j] += schemes[c].sigma * sampler.root[j * dimension + k] * z[k];
+                    outcome[j] += schemes[c].sigma * draws.root[j * dimension + k] * z[k];
             }
             check_ok(dpmf_i_account_montecarlo_scheme_log_ratio(&schemes[c], outcome, &ratio));
             sum += exp(ratio);
@@ -139,7 +139,7 @@ static void test_ratios_average_to_one(void **unused) {
         }
         const double mean = sum / COUNT, error = sqrt((square / COUNT - mean * mean) / COUNT);
         assert_true(error < 0.03 && fabs(mean - 1) < 5 * error);
-        dpmf_i_account_montecarlo_draws_free(&sampler);
+        dpmf_i_account_montecarlo_draws_free(&draws);
     }
     free(gram);
     free(columns);
@@ -156,7 +156,7 @@ static void check_means(const dpmf_i_account_montecarlo_scheme *scheme, double e
     const double bet[2] = {0, 0};
     int64_t samples = 30000;
     check_ok(dpmf_i_account_montecarlo_passes_open(scheme, 11, &run, &passes));
-    dpmf_i_account_montecarlo_draws_aim(&passes.sampler, scheme->sigma, epsilon, tilted);
+    dpmf_i_account_montecarlo_draws_aim(&passes.draws, scheme->sigma, epsilon, tilted);
     check_ok(dpmf_i_account_montecarlo_passes_draw(&passes, 0, bet, &samples, side));
     for (int d = 0; d < 2; d++) {
         const double most = exp(side[d].log_most), mean = most * side[d].mean;

@@ -103,7 +103,7 @@ static void test_tilt(void **unused) {
         int64_t samples = 2000000;
         check_ok(dpmf_i_account_montecarlo_passes_open(&schemes[c], 5, &run, &passes));
         for (int tilted = 0; tilted < 2; tilted++) {
-            dpmf_i_account_montecarlo_draws_aim(&passes.sampler, schemes[c].sigma, epsilons[c], tilted);
+            dpmf_i_account_montecarlo_draws_aim(&passes.draws, schemes[c].sigma, epsilons[c], tilted);
             check_ok(dpmf_i_account_montecarlo_passes_draw(&passes, tilted, bet, &samples, side[tilted]));
         }
         for (int d = 0; d < 2; d++) {

@@ -116,7 +116,7 @@ static int integrate(const contour *c, double epsilon, integral *out) {
 }
 
 /* Nodes with this step, from the saddle on until they no longer count. */
-static int fill(contour *c, double step) {
+static int fill_nodes(contour *c, double step) {
     double largest = -INFINITY;
     c->step = step;
     for (c->count = 0; c->count < NODES_MAX / 2; c->count++) {
@@ -146,7 +146,7 @@ static int halve(contour *c) {
  * Newton's method for epsilon >= 0 on the nodes that are there, within a bracket: delta falls with epsilon. Where they
  * do not suit epsilon, half of the way back is tried.
  */
-static int solve(const contour *c, double log_delta, double *epsilon, integral *out) {
+static int solve_epsilon(const contour *c, double log_delta, double *epsilon, integral *out) {
     double low = 0, high = INFINITY, good = NAN;
     int at_zero = 0;
     for (int round = 0; round < 60; round++) {
@@ -179,10 +179,10 @@ static int solve(const contour *c, double log_delta, double *epsilon, integral *
 static int settle(contour *c, double log_delta, double *epsilon, integral *out, int *far) {
     static const double settled = 1e-8;
     *far = 0;
-    if (!fill(c, 0.5)) return 0;
+    if (!fill_nodes(c, 0.5)) return 0;
     for (int halving = 0; halving < HALVINGS; halving++) {
         if (!halve(c)) return 0;
-        const int done = isnan(log_delta) ? integrate(c, *epsilon, out) : solve(c, log_delta, epsilon, out);
+        const int done = isnan(log_delta) ? integrate(c, *epsilon, out) : solve_epsilon(c, log_delta, epsilon, out);
         if (!done) continue;
         *far = fabs(*epsilon - c->saddle.epsilon) * creal(c->nodes[c->count - 1].z - c->nodes[0].z) > 3 ||
                fabs(*epsilon - c->saddle.epsilon) > c->width * c->saddle.second;
@@ -193,8 +193,8 @@ static int settle(contour *c, double log_delta, double *epsilon, integral *out, 
 }
 
 /* Both questions. *error: of ln delta. */
-static int run(const dpmf_i_account_pair *pair, contour *c, double log_delta, double *epsilon, integral *out,
-               double *error) {
+static int run_contour(const dpmf_i_account_pair *pair, contour *c, double log_delta, double *epsilon, integral *out,
+                       double *error) {
     static const double slope = 0.4, other_slope = 0.3; /* of the bends: well below 1, where M would stop to decay */
     dpmf_i_account_contour_saddle saddle;
     const int found = isnan(log_delta) ? dpmf_i_account_contour_saddle_at_epsilon(pair, *epsilon, &saddle)
@@ -217,7 +217,7 @@ static int run(const dpmf_i_account_pair *pair, contour *c, double log_delta, do
     c->moment.points = 0;
     c->moment.fineness = 0.5;
     integral other;
-    if (!fill(c, step) || !integrate(c, *epsilon, &other)) return 0;
+    if (!fill_nodes(c, step) || !integrate(c, *epsilon, &other)) return 0;
     /* 10: raw, 7 of 307 values of 32 digits were off by up to 11 times the estimate, near its floor; 1e-12: that floor. */
     *error = 10 * (out->moved + fabs(other.log_delta - out->log_delta) + out->rounding) +
              1e-12 * fmax(1, fabs(out->log_delta));
@@ -290,7 +290,7 @@ dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, do
     TRY(dpmf_i_base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
     integral value = {0};
     double wrong = INFINITY;
-    const int done = run(pair, &c, NAN, &epsilon, &value, &wrong);
+    const int done = run_contour(pair, &c, NAN, &epsilon, &value, &wrong);
     *log_delta = done ? value.log_delta : 0;
     *error = done ? wrong : INFINITY;
     dpmf_i_base_free(c.nodes);
@@ -312,7 +312,7 @@ dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, doub
     TRY(dpmf_i_base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
     integral value = {0};
     double wrong = INFINITY, found = 0;
-    const int done = run(pair, &c, log_delta, &found, &value, &wrong);
+    const int done = run_contour(pair, &c, log_delta, &found, &value, &wrong);
     *epsilon = done ? found : 0;
     *error = done ? 1.5 * wrong / -value.slope + 1e-14 * found : INFINITY; /* 1.5: the slope is not constant */
     dpmf_i_base_free(c.nodes);

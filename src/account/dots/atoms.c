@@ -243,7 +243,7 @@ static double sum(int64_t count, const double *x) {
     return dpmf_i_base_running_value(&total);
 }
 
-static void finish(collector *c, const binning *b, int64_t bins, double reach, dpmf_i_account_dots_moments *out) {
+static void finish_atoms(collector *c, const binning *b, int64_t bins, double reach, dpmf_i_account_dots_moments *out) {
     const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING;
     const double total = sum(c->length, c->weights);
     const double additions = 3 * ((double)bins / (double)c->length + 2); /* to one slot, at most */
@@ -293,6 +293,6 @@ dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_pair *p, const d
             TRY(dpmf_i_base_progress(run, "discretising a privacy loss", (double)(i - first) / (double)(last - first)));
         }
     }
-    finish(&c, &b, last - first, fmax(fabs(low), fabs(high)) + 2 * h, out);
+    finish_atoms(&c, &b, last - first, fmax(fabs(low), fabs(high)) + 2 * h, out);
     return DPMF_OK;
 }

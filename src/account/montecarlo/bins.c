@@ -20,15 +20,14 @@
 enum { LANES = DPMF_I_ACCOUNT_MONTECARLO_LANES };
 
 /* a = (root / sigma) z, for LANES columns side by side. */
-static void noise(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed, uint64_t stream, double *z,
-                  double *a) {
-    const int64_t b = sampler->scheme.bins;
-    const double scale = 1 / sampler->scheme.sigma;
+static void noise(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, uint64_t stream, double *z, double *a) {
+    const int64_t b = draws->scheme.bins;
+    const double scale = 1 / draws->scheme.sigma;
     dpmf_i_base_random_normals(seed, stream, b * LANES, z);
     for (int64_t j = 0; j < b; j++) {
-        const double *row = sampler->root + j * b;
+        const double *row = draws->root + j * b;
         double sum[LANES] = {0};
-        for (int64_t k = sampler->first[j]; k <= j; k++) {
+        for (int64_t k = draws->first[j]; k <= j; k++) {
             const double entry = row[k];
             for (int i = 0; i < LANES; i++) {
                 sum[i] += entry * z[k * LANES + i];
@@ -41,19 +40,19 @@ static void noise(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
 }
 
 /* v_j - a_j, j < bins, for a shift. */
-static double constant(const dpmf_i_account_montecarlo_draws *sampler, double shift_scale, const double *shift,
+static double constant(const dpmf_i_account_montecarlo_draws *draws, double shift_scale, const double *shift,
                        int64_t j) {
-    return 0.5 / (sampler->scheme.sigma * sampler->scheme.sigma) * (2 * shift_scale * shift[j] - sampler->squares[j]);
+    return 0.5 / (draws->scheme.sigma * draws->scheme.sigma) * (2 * shift_scale * shift[j] - draws->squares[j]);
 }
 
 /* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}. */
-static void add_exponentials(const dpmf_i_account_montecarlo_draws *sampler, const double *e, double shift_scale,
+static void add_exponentials(const dpmf_i_account_montecarlo_draws *draws, const double *e, double shift_scale,
                              const double *shift, double sum[LANES]) {
     for (int i = 0; i < LANES; i++) {
         sum[i] = 0;
     }
-    for (int64_t j = 0; j < sampler->scheme.bins; j++) {
-        const double factor = exp(constant(sampler, shift_scale, shift, j));
+    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+        const double factor = exp(constant(draws, shift_scale, shift, j));
         for (int i = 0; i < LANES; i++) {
             sum[i] += factor * e[j * LANES + i];
         }
@@ -61,30 +60,30 @@ static void add_exponentials(const dpmf_i_account_montecarlo_draws *sampler, con
 }
 
 /* v of the sample whose a_j are at a[j * LANES]. */
-static void move(const dpmf_i_account_montecarlo_draws *sampler, const double *a, double shift_scale,
-                 const double *shift, double *v) {
-    for (int64_t j = 0; j < sampler->scheme.bins; j++) {
-        v[j] = a[j * LANES] + constant(sampler, shift_scale, shift, j);
+static void move(const dpmf_i_account_montecarlo_draws *draws, const double *a, double shift_scale, const double *shift,
+                 double *v) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+        v[j] = a[j * LANES] + constant(draws, shift_scale, shift, j);
     }
 }
 
 /* May the sums be formed without overflow? If not, every sample is looked at in logarithms. */
-static int is_tame(const dpmf_i_account_montecarlo_draws *sampler) {
-    const double width = sqrt(sampler->largest) / sampler->scheme.sigma;
+static int is_tame(const dpmf_i_account_montecarlo_draws *draws) {
+    const double width = sqrt(draws->largest) / draws->scheme.sigma;
     return 9 * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX && /* normals end at 8.57 */
-           fmax(sampler->tilt_remove, sampler->tilt_add) * width * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX;
+           fmax(draws->tilt_remove, draws->tilt_add) * width * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX;
 }
 
 /* ln (1/b) sum_j exp(s v_j - s (s-1) G_jj / (2 sigma^2)) of one sample; s = 1: L. */
-static double log_mean(const dpmf_i_account_montecarlo_draws *sampler, double s, const double *v) {
-    const int64_t b = sampler->scheme.bins;
-    const double factor = 0.5 * s * (s - 1) / (sampler->scheme.sigma * sampler->scheme.sigma);
+static double log_mean(const dpmf_i_account_montecarlo_draws *draws, double s, const double *v) {
+    const int64_t b = draws->scheme.bins;
+    const double factor = 0.5 * s * (s - 1) / (draws->scheme.sigma * draws->scheme.sigma);
     double largest = -INFINITY, sum = 0;
     for (int64_t j = 0; j < b; j++) {
-        largest = fmax(largest, s * v[j] - factor * sampler->squares[j]);
+        largest = fmax(largest, s * v[j] - factor * draws->squares[j]);
     }
     for (int64_t j = 0; j < b; j++) {
-        sum += exp(s * v[j] - factor * sampler->squares[j] - largest);
+        sum += exp(s * v[j] - factor * draws->squares[j] - largest);
     }
     return largest + log(sum / (double)b);
 }
@@ -97,49 +96,49 @@ static double mean_of(int64_t b, const double *v) {
     return sum / (double)b;
 }
 
-static double remove_value(const dpmf_i_account_montecarlo_draws *sampler, const double *v) {
-    const double ratio = log_mean(sampler, 1, v), s = sampler->tilt_remove;
-    if (!(ratio > sampler->epsilon)) return 0;
-    const double log_weight = s > 1 ? ratio - log_mean(sampler, s, v) : 0;
-    return dpmf_i_account_montecarlo_draws_value(ratio - sampler->epsilon, log_weight, sampler->log_most_remove);
+static double remove_value(const dpmf_i_account_montecarlo_draws *draws, const double *v) {
+    const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
+    if (!(ratio > draws->epsilon)) return 0;
+    const double log_weight = s > 1 ? ratio - log_mean(draws, s, v) : 0;
+    return dpmf_i_account_montecarlo_draws_value(ratio - draws->epsilon, log_weight, draws->log_most_remove);
 }
 
-static double add_value(const dpmf_i_account_montecarlo_draws *sampler, const double *v) {
-    const double ratio = log_mean(sampler, 1, v), t = sampler->tilt_add;
-    if (!(-ratio > sampler->epsilon)) return 0;
-    const double half_precision = 0.5 / (sampler->scheme.sigma * sampler->scheme.sigma);
-    const double projection = mean_of(sampler->scheme.bins, v) + half_precision * sampler->mean_square;
-    const double log_weight = t * projection + t * t * half_precision * sampler->square_mean;
-    return dpmf_i_account_montecarlo_draws_value(-ratio - sampler->epsilon, log_weight, sampler->log_most_add);
+static double add_value(const dpmf_i_account_montecarlo_draws *draws, const double *v) {
+    const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
+    if (!(-ratio > draws->epsilon)) return 0;
+    const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
+    const double projection = mean_of(draws->scheme.bins, v) + half_precision * draws->mean_square;
+    const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
+    return dpmf_i_account_montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
 }
 
-void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
                                                 uint64_t stream, int64_t block, double *scratch, double remove[LANES],
                                                 double add[LANES]) {
-    const int64_t b = sampler->scheme.bins;
-    const int tame = is_tame(sampler);
-    const double *bin = sampler->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */
+    const int64_t b = draws->scheme.bins;
+    const int tame = is_tame(draws);
+    const double *bin = draws->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */
     double *z = scratch, *a = z + b * LANES, *v = a + b * LANES, high[LANES], low[LANES];
-    noise(sampler, seed, stream, z, a);
+    noise(draws, seed, stream, z, a);
     if (tame) {
         double *e = z; /* z has been used */
         for (int64_t k = 0; k < b * LANES; k++) {
             e[k] = dpmf_i_account_montecarlo_exponential(a[k]);
         }
-        add_exponentials(sampler, e, sampler->tilt_remove, bin, high);
-        add_exponentials(sampler, e, -sampler->tilt_add, sampler->mean, low);
+        add_exponentials(draws, e, draws->tilt_remove, bin, high);
+        add_exponentials(draws, e, -draws->tilt_add, draws->mean, low);
     }
-    const double least = (double)b * exp(sampler->epsilon) * (1 - slack);
-    const double most = (double)b * exp(-sampler->epsilon) * (1 + slack);
+    const double least = (double)b * exp(draws->epsilon) * (1 - slack);
+    const double most = (double)b * exp(-draws->epsilon) * (1 + slack);
     for (int i = 0; i < LANES; i++) {
         remove[i] = add[i] = 0;
         if (!tame || high[i] > least) {
-            move(sampler, a + i, sampler->tilt_remove, bin, v);
-            remove[i] = remove_value(sampler, v);
+            move(draws, a + i, draws->tilt_remove, bin, v);
+            remove[i] = remove_value(draws, v);
         }
         if (!tame || low[i] < most) {
-            move(sampler, a + i, -sampler->tilt_add, sampler->mean, v);
-            add[i] = add_value(sampler, v);
+            move(draws, a + i, -draws->tilt_add, draws->mean, v);
+            add[i] = add_value(draws, v);
         }
     }
 }

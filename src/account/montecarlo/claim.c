@@ -90,7 +90,7 @@ dpmf_status dpmf_i_account_montecarlo_test(const dpmf_i_account_montecarlo_schem
     int64_t drawn = samples;
     dpmf_i_account_montecarlo_side found[2];
     dpmf_status status = DPMF_OK;
-    dpmf_i_account_montecarlo_draws_aim(&a.sampler, scheme->sigma, epsilon,
+    dpmf_i_account_montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon,
                                         0); /* the theorem's samples: plain, in [0, 1] */
     /* a run that no search uses, so that what they found with the same seed is tested on other samples */
     TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 1 << 20, unused, &drawn, found));

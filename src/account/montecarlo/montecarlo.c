@@ -75,8 +75,8 @@ static int64_t enough(const dpmf_i_account_montecarlo_side d[2], double log_fail
 }
 
 /* By default: some ten seconds on two processors, but no fewer than delta needs (log 1/alpha over N is well below). */
-static int64_t default_cap(const dpmf_i_account_montecarlo_draws *sampler, double delta) {
-    const double by_work = fmin(fmax(0x1p30 / (double)sampler->dimension, 0x1p22), 0x1p25);
+static int64_t default_cap(const dpmf_i_account_montecarlo_draws *draws, double delta) {
+    const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
 }
 
@@ -118,16 +118,16 @@ dpmf_status dpmf_i_account_montecarlo_delta(const dpmf_i_account_montecarlo_sche
     double bet[2] = {0, 0};
     dpmf_i_account_montecarlo_side found[2];
     dpmf_status status = DPMF_OK;
-    dpmf_i_account_montecarlo_draws_aim(&a.sampler, scheme->sigma, epsilon, 1);
+    dpmf_i_account_montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
     TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 0, bet, &samples, found));
-    samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.sampler, 1));
+    samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.draws, 1));
     for (int d = 0; d < 2; d++) {
         bet[d] = best_bet(&found[d], log_failure, (double)samples);
     }
     TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 1, bet, &samples, found));
     const double bound = fmax(proven_bound(&found[0], bet[0], log_failure, (double)samples),
                               proven_bound(&found[1], bet[1], log_failure, (double)samples));
-    *delta = fmin(bound, exp(dpmf_i_account_gaussian_log_delta(sqrt(a.sampler.largest) / scheme->sigma, epsilon)));
+    *delta = fmin(bound, exp(dpmf_i_account_gaussian_log_delta(sqrt(a.draws.largest) / scheme->sigma, epsilon)));
 done:
     dpmf_i_account_montecarlo_passes_close(&a);
     return status;
@@ -151,22 +151,22 @@ typedef struct point {
 } point;
 
 static void aim(const search *s, double x) {
-    dpmf_i_account_montecarlo_draws_aim(&s->owner->sampler, s->over_sigma ? s->sigma * exp(x) : s->sigma,
+    dpmf_i_account_montecarlo_draws_aim(&s->owner->draws, s->over_sigma ? s->sigma * exp(x) : s->sigma,
                                         s->over_sigma ? s->epsilon : x, 1);
 }
 
-static dpmf_status look(const search *s, double x, point *out) {
+static dpmf_status look_at_point(const search *s, double x, point *out) {
     const double unused[2] = {0, 0};
-    const dpmf_i_account_montecarlo_draws *sampler = &s->owner->sampler;
+    const dpmf_i_account_montecarlo_draws *draws = &s->owner->draws;
     point at = {.x = x};
     aim(s, x);
     /* 30 plain hits of full value each: enough to lead, and the confirmation decides */
-    const double most = exp(fmax(sampler->log_most_remove, sampler->log_most_add));
+    const double most = exp(fmax(draws->log_most_remove, draws->log_most_add));
     int64_t samples = (int64_t)fmin(fmax(30 * most / s->delta, 0x1p16), 0x1p23);
     if (s->options->samples > 0 && samples > s->options->samples) samples = s->options->samples;
     TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
-    at.samples = s->options->samples > 0 ? s->options->samples
-                                         : enough(at.found, s->log_failure, default_cap(sampler, s->delta));
+    at.samples =
+        s->options->samples > 0 ? s->options->samples : enough(at.found, s->log_failure, default_cap(draws, s->delta));
     const double likely = larger_likely(at.found, s->log_failure, (double)at.samples) +
                           room(at.found, (double)samples, (double)at.samples);
     at.excess = log(likely / s->delta);
@@ -186,7 +186,7 @@ static dpmf_status narrow(const search *s, const point *bad, double scale, point
         const double margin = 0.02 * (good->x - low); /* never stuck at an end */
         x = fmin(fmax(x, low + margin), good->x - margin);
         point next;
-        TRY(look(s, x, &next));
+        TRY(look_at_point(s, x, &next));
         if (next.excess <= 0) {
             *good = next;
             high_excess = next.excess;
@@ -250,13 +250,13 @@ dpmf_status dpmf_i_account_montecarlo_epsilon(const dpmf_i_account_montecarlo_sc
     dpmf_i_account_montecarlo_passes a;
     TRY(dpmf_i_account_montecarlo_passes_open(scheme, options->seed, options->run, &a));
     const search s = search_of(&a, options, scheme->sigma, delta);
-    const double limit = dpmf_i_account_gaussian_epsilon(sqrt(a.sampler.largest) / scheme->sigma, log(delta));
+    const double limit = dpmf_i_account_gaussian_epsilon(sqrt(a.draws.largest) / scheme->sigma, log(delta));
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(look(&s, limit, &good));
+    TRY_DONE(look_at_point(&s, limit, &good));
     if (good.excess <= 0 && limit > 0) {
-        TRY_DONE(look(&s, 0, &bad));
+        TRY_DONE(look_at_point(&s, 0, &bad));
         if (bad.excess <= 0)
             good = bad;
         else
@@ -280,16 +280,15 @@ dpmf_status dpmf_i_account_montecarlo_scale(const dpmf_i_account_montecarlo_sche
     search s = search_of(&a, options, scheme->sigma, delta);
     s.over_sigma = 1;
     s.epsilon = epsilon;
-    const double limit =
-        log(sqrt(a.sampler.largest) / (scheme->sigma * dpmf_i_account_gaussian_mu(epsilon, log(delta))));
+    const double limit = log(sqrt(a.draws.largest) / (scheme->sigma * dpmf_i_account_gaussian_mu(epsilon, log(delta))));
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(look(&s, limit, &bad));
+    TRY_DONE(look_at_point(&s, limit, &bad));
     if (bad.excess <= 0) {
         do { /* ends: without noise delta is 1 - pi(no step joined) or more, and the bound is above 1e-6 */
             good = bad;
-            TRY_DONE(look(&s, good.x - log(2.0), &bad));
+            TRY_DONE(look_at_point(&s, good.x - log(2.0), &bad));
         } while (bad.excess <= 0 && bad.x > limit - 50);
         if (bad.excess > 0) TRY_DONE(narrow(&s, &bad, 1, &good));
         TRY_DONE(confirm(&s, &good, 0.005, limit, &answer));

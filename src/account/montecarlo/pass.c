@@ -25,16 +25,16 @@ typedef struct pass {
 void dpmf_i_account_montecarlo_passes_close(dpmf_i_account_montecarlo_passes *a) {
     dpmf_i_base_pool_free(a->pool);
     dpmf_i_base_free(a->scratch);
-    dpmf_i_account_montecarlo_draws_free(&a->sampler);
+    dpmf_i_account_montecarlo_draws_free(&a->draws);
 }
 
 dpmf_status dpmf_i_account_montecarlo_passes_open(const dpmf_i_account_montecarlo_scheme *scheme, uint64_t seed,
                                                   const dpmf_run *run, dpmf_i_account_montecarlo_passes *out) {
     dpmf_i_account_montecarlo_passes a = {.seed = seed, .run = run};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_account_montecarlo_draws_create(scheme, &a.sampler));
+    TRY_DONE(dpmf_i_account_montecarlo_draws_create(scheme, &a.draws));
     TRY_DONE(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &a.pool));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_base_pool_threads(a.pool) * a.sampler.scratch, "samples", &a.scratch));
+    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_base_pool_threads(a.pool) * a.draws.scratch, "samples", &a.scratch));
     *out = a;
 done:
     if (status != DPMF_OK) dpmf_i_account_montecarlo_passes_close(&a);
@@ -58,8 +58,8 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     const int64_t first = (p->first_chunk + item) * p->chunk;
     const int64_t last = first + p->chunk < p->blocks ? first + p->chunk : p->blocks;
     for (int64_t block = first; block < last; block++) {
-        dpmf_i_account_montecarlo_draws_block(&a->sampler, a->seed, p->number, block,
-                                              a->scratch + worker * a->sampler.scratch, remove, add);
+        dpmf_i_account_montecarlo_draws_block(&a->draws, a->seed, p->number, block,
+                                              a->scratch + worker * a->draws.scratch, remove, add);
         add_up(remove, p->bet[0], &s.mean[0], &s.square[0], &s.log_bet[0]);
         add_up(add, p->bet[1], &s.mean[1], &s.square[1], &s.log_bet[1]);
     }
@@ -68,20 +68,20 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
 }
 
 /* Blocks that make at least this many samples, in whole rounds over the bins. */
-static int64_t blocks_for(const dpmf_i_account_montecarlo_draws *sampler, int64_t samples) {
-    const int64_t unit = LANES * sampler->blocks;
-    return (samples + unit - 1) / unit * sampler->blocks;
+static int64_t blocks_for(const dpmf_i_account_montecarlo_draws *draws, int64_t samples) {
+    const int64_t unit = LANES * draws->blocks;
+    return (samples + unit - 1) / unit * draws->blocks;
 }
 
-/* Draws *samples (rounded up to whole blocks) of run `number` with the sampler's aim. Chunks are summed in order. */
+/* Draws *samples (rounded up to whole blocks) of run `number` with the aim that the draws have. Chunks are summed in order. */
 dpmf_status dpmf_i_account_montecarlo_passes_draw(dpmf_i_account_montecarlo_passes *a, int64_t number,
                                                   const double bet[2], int64_t *samples,
                                                   dpmf_i_account_montecarlo_side found[2]) {
     const char *what = number == 0 ? "sampling privacy losses, to search" : "sampling privacy losses, to confirm";
     pass p = {.owner = a, .number = number, .bet = {bet[0], bet[1]}};
     dpmf_i_base_running total[3][2] = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
-    p.blocks = blocks_for(&a->sampler, *samples);
-    p.chunk = (1 << 18) / (LANES * a->sampler.dimension); /* some milliseconds; from the scheme alone */
+    p.blocks = blocks_for(&a->draws, *samples);
+    p.chunk = (1 << 18) / (LANES * a->draws.dimension); /* some milliseconds; from the scheme alone */
     p.chunk = p.chunk < 1 ? 1 : p.chunk > 256 ? 256 : p.chunk;
     const int64_t chunks = (p.blocks + p.chunk - 1) / p.chunk;
     for (; p.first_chunk < chunks; p.first_chunk += CHUNKS_A_ROUND) {
@@ -98,7 +98,7 @@ dpmf_status dpmf_i_account_montecarlo_passes_draw(dpmf_i_account_montecarlo_pass
     }
     *samples = p.blocks * LANES;
     for (int d = 0; d < 2; d++) {
-        found[d].log_most = d == 0 ? a->sampler.log_most_remove : a->sampler.log_most_add;
+        found[d].log_most = d == 0 ? a->draws.log_most_remove : a->draws.log_most_add;
         found[d].mean = dpmf_i_base_running_value(&total[0][d]) / (double)*samples;
         found[d].square = dpmf_i_base_running_value(&total[1][d]) / (double)*samples;
         found[d].log_bet = dpmf_i_base_running_value(&total[2][d]) / (double)*samples;

@@ -16,7 +16,7 @@ typedef struct dpmf_i_account_montecarlo_side {
 } dpmf_i_account_montecarlo_side;
 
 typedef struct dpmf_i_account_montecarlo_passes {
-    dpmf_i_account_montecarlo_draws sampler;
+    dpmf_i_account_montecarlo_draws draws;
     dpmf_i_base_pool *pool;
     double *scratch; /* of all workers */
     uint64_t seed;
@@ -29,7 +29,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_passes_open(const dpmf_i_a
 void dpmf_i_account_montecarlo_passes_close(dpmf_i_account_montecarlo_passes *passes);
 
 /*
- * At least *samples (on return: as many as there were) of run `number`, with the sampler's aim; found: remove, add. The
+ * At least *samples (on return: as many as there were) of run `number`, with the aim that the draws have; found: remove, add. The
  * same number gives the same samples, another one independent ones. 0 <= bet < 1, for each direction.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_passes_draw(dpmf_i_account_montecarlo_passes *passes,

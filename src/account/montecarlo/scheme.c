@@ -239,12 +239,25 @@ dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecar
     return DPMF_OK;
 }
 
-void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *sampler) {
-    dpmf_i_base_free(sampler->squares);
-    dpmf_i_base_free(sampler->mean);
-    dpmf_i_base_free(sampler->root);
-    dpmf_i_base_free(sampler->first);
-    *sampler = (dpmf_i_account_montecarlo_draws){.scheme = sampler->scheme};
+void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *draws) {
+    dpmf_i_base_free(draws->squares);
+    dpmf_i_base_free(draws->mean);
+    dpmf_i_base_free(draws->root);
+    dpmf_i_base_free(draws->first);
+    *draws = (dpmf_i_account_montecarlo_draws){.scheme = draws->scheme};
+}
+
+void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, int64_t run,
+                                           int64_t block, double *scratch,
+                                           double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
+                                           double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]) {
+    /* The lowest of the stream's bits below the block tells normals from uniforms. */
+    const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
+    if (draws->scheme.kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS) {
+        dpmf_i_account_montecarlo_draws_block_bins(draws, seed, stream, block, scratch, remove, add);
+    } else {
+        dpmf_i_account_montecarlo_draws_block_separated(draws, seed, stream, scratch, remove, add);
+    }
 }
 
 /* ---- one outcome ---- */

@@ -8,6 +8,7 @@
 
 #include "account/montecarlo/montecarlo.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -36,10 +37,10 @@ typedef struct dpmf_i_account_montecarlo_draws {
 /* Checks the scheme and prepares it. Free it with dpmf_i_account_montecarlo_draws_free, also after a failure. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecarlo_scheme *scheme,
                                                                    dpmf_i_account_montecarlo_draws *out);
-void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *sampler);
+void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *draws);
 
 /* Sets sigma and epsilon, and the proposals: the best of their family if `tilted`, else the plain distributions. */
-void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *sampler, double sigma, double epsilon,
+void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *draws, double sigma, double epsilon,
                                          int tilted);
 
 /*
@@ -47,7 +48,7 @@ void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *sample
  * [0, 1]; e^log_most times its mean is delta(epsilon) of the direction. Over `blocks` consecutive blocks, that is: the
  * mean of one block may be above or below it.
  */
-void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed, int64_t run,
+void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, int64_t run,
                                            int64_t block, double *scratch,
                                            double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
                                            double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
@@ -74,17 +75,17 @@ static inline double dpmf_i_account_montecarlo_exponential(double x) {
     return e;
 }
 
-/* ln K(s), K(s) = E exp(s |m|^2 / (2 sigma^2)) over the mixture. */
-double dpmf_i_account_montecarlo_draws_log_moment(const dpmf_i_account_montecarlo_draws *sampler, double s);
-
 /* The value of one sample from ln of its ratio, weight and bound. */
-double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most);
+static inline double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most) {
+    if (!(excess > 0)) return 0;
+    return fmin(exp(log_weight - log_most) * -expm1(-excess), 1); /* above 1 by rounding only */
+}
 
-void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
                                                 uint64_t stream, int64_t block, double *scratch,
                                                 double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
                                                 double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
-void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
                                                      uint64_t stream, double *scratch,
                                                      double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
                                                      double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
@@ -94,10 +95,10 @@ void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montec
  * the log ratio. Entry i of the outcome, in units of sigma, is outcome[i * stride]. window: `separation` (at most
  * `steps`) doubles.
  */
-double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *sampler, double s,
+double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *draws, double s,
                                                      const double *outcome, int64_t stride, double *window);
 /* The same for DPMF_I_ACCOUNT_MONTECARLO_LANES outcomes side by side, scaled instead of in log space where that is safe. */
-void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *sampler, double s,
+void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *draws, double s,
                                                     const double *outcomes, double *window,
                                                     double out[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
 

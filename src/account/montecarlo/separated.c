@@ -25,17 +25,16 @@ static int64_t ring_size(const dpmf_i_account_montecarlo_scheme *scheme) {
 
 /* ---- in log space ---- */
 
-double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *sampler, double s,
+double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *draws, double s,
                                                      const double *outcome, int64_t stride, double *window) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, ring = ring_size(scheme), bands = scheme->bands;
     const double p = scheme->probability, log_p = log(p), log_q = log1p(-p);
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
     memset(window, 0, (size_t)ring * sizeof *window);
     double next = 0; /* ln f_{i+1} */
     for (int64_t i = n - 1, slot = i % ring; i >= 0; i--, slot = slot == 0 ? ring - 1 : slot - 1) {
-        double exponent =
-            s * sampler->squares[i] * half_precision; /* without an outcome: E exp(s |C x|^2 / 2 sigma^2) */
+        double exponent = s * draws->squares[i] * half_precision; /* without an outcome: E exp(s |C x|^2 / 2 sigma^2) */
         if (outcome != NULL) {
             double dot = 0;
             for (int64_t j = 0; j < bands && i + j < n; j++) {
@@ -58,12 +57,12 @@ double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montec
 /* ---- on plain numbers ---- */
 
 /* e^(s l_i) of all lanes; `wild` keeps the largest exponent so far: a lane where it is too large has nonsense here. */
-static void factors(const dpmf_i_account_montecarlo_draws *sampler, double s, int64_t i, const double *outcomes,
+static void factors(const dpmf_i_account_montecarlo_draws *draws, double s, int64_t i, const double *outcomes,
                     double out[LANES], double wild[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const double *column = scheme->columns + i * scheme->bands;
     const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
-    const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * sampler->squares[i];
+    const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
     double dot[LANES] = {0};
     for (int64_t j = 0; j < rows; j++) {
         for (int k = 0; k < LANES; k++) {
@@ -94,10 +93,10 @@ static void rescale(int64_t ring, double *window, const double f[LANES], double 
 }
 
 /* The recursion; afterwards the window holds f_i of the first steps at i, times e^-shift. */
-static void recursion(const dpmf_i_account_montecarlo_draws *sampler, double s, const double *outcomes, double *window,
+static void recursion(const dpmf_i_account_montecarlo_draws *draws, double s, const double *outcomes, double *window,
                       double shift[LANES], double wild[LANES]) {
-    const int64_t n = sampler->scheme.steps, ring = ring_size(&sampler->scheme);
-    const double p = sampler->scheme.probability, q = 1 - p;
+    const int64_t n = draws->scheme.steps, ring = ring_size(&draws->scheme);
+    const double p = draws->scheme.probability, q = 1 - p;
     double e[LANES], f[LANES];
     for (int64_t j = 0; j < ring * LANES; j++) {
         window[j] = 1;
@@ -108,7 +107,7 @@ static void recursion(const dpmf_i_account_montecarlo_draws *sampler, double s, 
     const double *next = window + (n % ring) * LANES; /* f_n = 1 */
     for (int64_t i = n - 1, slot = i % ring; i >= 0; i--, slot = slot == 0 ? ring - 1 : slot - 1) {
         double *here = window + slot * LANES;
-        factors(sampler, s, i, outcomes, e, wild);
+        factors(draws, s, i, outcomes, e, wild);
         for (int k = 0; k < LANES; k++) {
             f[k] = q * next[k] + p * e[k] * here[k];
         }
@@ -118,14 +117,14 @@ static void recursion(const dpmf_i_account_montecarlo_draws *sampler, double s, 
     }
 }
 
-void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *sampler, double s,
+void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *draws, double s,
                                                     const double *outcomes, double *window, double out[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, ring = ring_size(scheme);
     const double p = scheme->probability;
     const int narrow = (double)ring * log1p(-p) > -200; /* f_i >= (1-p)^b f_{i+b}: the window's spread downwards */
     double shift[LANES], wild[LANES], sum[LANES];
-    if (narrow) recursion(sampler, s, outcomes, window, shift, wild);
+    if (narrow) recursion(draws, s, outcomes, window, shift, wild);
     for (int k = 0; k < LANES && narrow; k++) {
         sum[k] = window[k];
         for (int64_t i = 1; i < ring && scheme->warm; i++) {
@@ -136,17 +135,17 @@ void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_monteca
     }
     for (int k = 0; k < LANES; k++) {
         if (narrow && wild[k] <= most_exponent && isfinite(out[k])) continue;
-        out[k] = dpmf_i_account_montecarlo_separated_log_ratio(sampler, s, outcomes + k, LANES, window);
+        out[k] = dpmf_i_account_montecarlo_separated_log_ratio(draws, s, outcomes + k, LANES, window);
     }
 }
 
 /* ---- samples ---- */
 
 /* Adds s C x / sigma to one lane, x drawn from the scheme with the lane's uniform numbers, one for each wait. */
-static void join(const dpmf_i_account_montecarlo_draws *sampler, const double *uniforms, double *outcome) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+static void join_steps(const dpmf_i_account_montecarlo_draws *draws, const double *uniforms, double *outcome) {
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, bands = scheme->bands;
-    const double p = scheme->probability, scale = sampler->tilt_remove / scheme->sigma;
+    const double p = scheme->probability, scale = draws->tilt_remove / scheme->sigma;
     const double per_wait = p < 1 ? 1 / log1p(-p) : 0; /* free steps passed by: geometric; none at p = 1 */
     int64_t i = 0;
     if (scheme->warm) { /* free at step 0 with weight 1, first free at step 1 .. b-1 with weight p each */
@@ -166,32 +165,31 @@ static void join(const dpmf_i_account_montecarlo_draws *sampler, const double *u
     }
 }
 
-static void remove_values(const dpmf_i_account_montecarlo_draws *sampler, const double *outcomes, double *window,
+static void remove_values(const dpmf_i_account_montecarlo_draws *draws, const double *outcomes, double *window,
                           double value[LANES]) {
     double ratio[LANES], proposal[LANES], largest = -INFINITY;
-    dpmf_i_account_montecarlo_separated_log_ratios(sampler, 1, outcomes, window, ratio);
+    dpmf_i_account_montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
         largest = fmax(largest, ratio[k]);
         value[k] = 0;
     }
-    if (!(largest > sampler->epsilon)) return;
-    const int tilted = sampler->tilt_remove > 1;
-    if (tilted)
-        dpmf_i_account_montecarlo_separated_log_ratios(sampler, sampler->tilt_remove, outcomes, window, proposal);
+    if (!(largest > draws->epsilon)) return;
+    const int tilted = draws->tilt_remove > 1;
+    if (tilted) dpmf_i_account_montecarlo_separated_log_ratios(draws, draws->tilt_remove, outcomes, window, proposal);
     for (int k = 0; k < LANES; k++) {
-        value[k] = dpmf_i_account_montecarlo_draws_value(ratio[k] - sampler->epsilon,
-                                                         tilted ? ratio[k] - proposal[k] : 0, sampler->log_most_remove);
+        value[k] = dpmf_i_account_montecarlo_draws_value(ratio[k] - draws->epsilon, tilted ? ratio[k] - proposal[k] : 0,
+                                                         draws->log_most_remove);
     }
 }
 
 /* projection: <mbar, y> / sigma^2, which bounds L from below by Jensen's inequality: most samples end there. */
-static void add_values(const dpmf_i_account_montecarlo_draws *sampler, const double *outcomes, double *window,
+static void add_values(const dpmf_i_account_montecarlo_draws *draws, const double *outcomes, double *window,
                        double value[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
-    const double half_precision = 0.5 / (scheme->sigma * scheme->sigma), t = sampler->tilt_add;
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+    const double half_precision = 0.5 / (scheme->sigma * scheme->sigma), t = draws->tilt_add;
     double projection[LANES] = {0}, ratio[LANES], least = INFINITY;
     for (int64_t i = 0; i < scheme->steps; i++) {
-        const double factor = sampler->mean[i] / scheme->sigma;
+        const double factor = draws->mean[i] / scheme->sigma;
         for (int k = 0; k < LANES; k++) {
             projection[k] += factor * outcomes[i * LANES + k];
         }
@@ -201,19 +199,19 @@ static void add_values(const dpmf_i_account_montecarlo_draws *sampler, const dou
         value[k] = 0;
     }
     const double slack = 1e-9; /* of rounding: a sample that is evaluated for nothing costs little */
-    if (least - half_precision * sampler->mean_square > slack - sampler->epsilon) return;
-    dpmf_i_account_montecarlo_separated_log_ratios(sampler, 1, outcomes, window, ratio);
+    if (least - half_precision * draws->mean_square > slack - draws->epsilon) return;
+    dpmf_i_account_montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
         value[k] = dpmf_i_account_montecarlo_draws_value(
-            -ratio[k] - sampler->epsilon, t * projection[k] + t * t * half_precision * sampler->square_mean,
-            sampler->log_most_add);
+            -ratio[k] - draws->epsilon, t * projection[k] + t * t * half_precision * draws->square_mean,
+            draws->log_most_add);
     }
 }
 
-void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed,
+void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
                                                      uint64_t stream, double *scratch, double remove[LANES],
                                                      double add[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, waits = (n - 1) / scheme->separation + 3;
     double *z = scratch, *outcomes = z + n * LANES, *window = outcomes + n * LANES;
     double *uniforms = window + ring_size(scheme) * LANES;
@@ -222,15 +220,15 @@ void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montec
 
     memcpy(outcomes, z, (size_t)(n * LANES) * sizeof *z);
     for (int k = 0; k < LANES; k++) {
-        join(sampler, uniforms + k, outcomes + k);
+        join_steps(draws, uniforms + k, outcomes + k);
     }
-    remove_values(sampler, outcomes, window, remove);
+    remove_values(draws, outcomes, window, remove);
 
-    const double scale = -sampler->tilt_add / scheme->sigma;
+    const double scale = -draws->tilt_add / scheme->sigma;
     for (int64_t i = 0; i < n; i++) {
         for (int k = 0; k < LANES; k++) {
-            outcomes[i * LANES + k] = z[i * LANES + k] + scale * sampler->mean[i];
+            outcomes[i * LANES + k] = z[i * LANES + k] + scale * draws->mean[i];
         }
     }
-    add_values(sampler, outcomes, window, add);
+    add_values(draws, outcomes, window, add);
 }

@@ -32,14 +32,15 @@
 #include "base/special.h"
 #include <math.h>
 
-double dpmf_i_account_montecarlo_draws_log_moment(const dpmf_i_account_montecarlo_draws *sampler, double s) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &sampler->scheme;
+/* ln K(s), K(s) = E exp(s |m|^2 / (2 sigma^2)) over the mixture. */
+static double log_moment(const dpmf_i_account_montecarlo_draws *draws, double s) {
+    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
     if (scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED)
-        return dpmf_i_account_montecarlo_separated_log_ratio(sampler, s, NULL, 0, sampler->root);
+        return dpmf_i_account_montecarlo_separated_log_ratio(draws, s, NULL, 0, draws->root);
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
     double sum = -INFINITY;
     for (int64_t j = 0; j < scheme->bins; j++) {
-        sum = dpmf_i_base_log_add(sum, s * sampler->squares[j] * half_precision);
+        sum = dpmf_i_base_log_add(sum, s * draws->squares[j] * half_precision);
     }
     return sum - log((double)scheme->bins);
 }
@@ -50,26 +51,26 @@ static double log_peak(double x) {
 }
 
 /* ln M with x = s - 1 (remove) and x = t (add). */
-static double log_most_remove(const dpmf_i_account_montecarlo_draws *sampler, double x) {
-    return log_peak(x) + x * (dpmf_i_account_montecarlo_draws_log_moment(sampler, 1 + x) - sampler->epsilon);
+static double log_most_remove(const dpmf_i_account_montecarlo_draws *draws, double x) {
+    return log_peak(x) + x * (log_moment(draws, 1 + x) - draws->epsilon);
 }
 
-static double log_most_add(const dpmf_i_account_montecarlo_draws *sampler, double x) {
-    const double half_precision = 0.5 / (sampler->scheme.sigma * sampler->scheme.sigma);
-    return log_peak(x) + x * (half_precision * (sampler->mean_square + x * sampler->square_mean) - sampler->epsilon);
+static double log_most_add(const dpmf_i_account_montecarlo_draws *draws, double x) {
+    const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
+    return log_peak(x) + x * (half_precision * (draws->mean_square + x * draws->square_mean) - draws->epsilon);
 }
 
-typedef double (*log_most)(const dpmf_i_account_montecarlo_draws *sampler, double x);
+typedef double (*log_most)(const dpmf_i_account_montecarlo_draws *draws, double x);
 
 /* The x >= 0 of the least bound, by a coarse search and a golden section; any x is valid, so none need be exact. */
-static double best_tilt(const dpmf_i_account_montecarlo_draws *sampler, log_most most, double *least) {
+static double best_tilt(const dpmf_i_account_montecarlo_draws *draws, log_most most, double *least) {
     static const double golden = 0.61803398874989484820;
     /* Below this gain the weights cost more than they save: (1 - e^-z)_+ alone has a variance far below its bound. */
     static const double worth_it = -1.4; /* M < 1/4 */
     double best = 0;
     *least = 0;
     for (double x = 1.0 / 64; x <= 1024; x *= 2) {
-        const double value = most(sampler, x);
+        const double value = most(draws, x);
         if (value < *least) *least = value, best = x;
     }
     if (*least > worth_it) {
@@ -79,43 +80,25 @@ static double best_tilt(const dpmf_i_account_montecarlo_draws *sampler, log_most
     double low = 0.5 * best, high = 2 * best;
     while (high - low > 1e-2 * high) {
         const double left = high - golden * (high - low), right = low + golden * (high - low);
-        if (most(sampler, left) < most(sampler, right))
+        if (most(draws, left) < most(draws, right))
             high = right;
         else
             low = left;
     }
-    const double refined = 0.5 * (low + high), value = most(sampler, refined);
+    const double refined = 0.5 * (low + high), value = most(draws, refined);
     if (!(value < *least)) return best;
     *least = value;
     return refined;
 }
 
-void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *sampler, double sigma, double epsilon,
+void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *draws, double sigma, double epsilon,
                                          int tilted) {
-    sampler->scheme.sigma = sigma;
-    sampler->epsilon = epsilon;
-    sampler->tilt_remove = 1;
-    sampler->tilt_add = 0;
-    sampler->log_most_remove = sampler->log_most_add = 0;
+    draws->scheme.sigma = sigma;
+    draws->epsilon = epsilon;
+    draws->tilt_remove = 1;
+    draws->tilt_add = 0;
+    draws->log_most_remove = draws->log_most_add = 0;
     if (!tilted) return;
-    sampler->tilt_remove = 1 + best_tilt(sampler, log_most_remove, &sampler->log_most_remove);
-    sampler->tilt_add = best_tilt(sampler, log_most_add, &sampler->log_most_add);
-}
-
-double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most_) {
-    if (!(excess > 0)) return 0;
-    return fmin(exp(log_weight - log_most_) * -expm1(-excess), 1); /* above 1 by rounding only */
-}
-
-void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *sampler, uint64_t seed, int64_t run,
-                                           int64_t block, double *scratch,
-                                           double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
-                                           double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]) {
-    /* The lowest of the stream's bits below the block tells normals from uniforms. */
-    const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
-    if (sampler->scheme.kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS) {
-        dpmf_i_account_montecarlo_draws_block_bins(sampler, seed, stream, block, scratch, remove, add);
-    } else {
-        dpmf_i_account_montecarlo_draws_block_separated(sampler, seed, stream, scratch, remove, add);
-    }
+    draws->tilt_remove = 1 + best_tilt(draws, log_most_remove, &draws->log_most_remove);
+    draws->tilt_add = best_tilt(draws, log_most_add, &draws->log_most_add);
 }

@@ -129,7 +129,7 @@ static double aim(problem *s) {
     return sum;
 }
 
-static dpmf_status value(void *context, const double *x, double *f, double *gradient) {
+static dpmf_status loss_of_rows(void *context, const double *x, double *f, double *gradient) {
     problem *s = context;
     *f = INFINITY;
     if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
@@ -145,7 +145,7 @@ static dpmf_status value(void *context, const double *x, double *f, double *grad
 }
 
 /* rows, d, squares and p at x, and the squared objective. */
-static dpmf_status look(problem *s, double *square) {
+static dpmf_status look_at_rows(problem *s, double *square) {
     if (!dpmf_i_optimize_banded_class_build(&s->class_, s->x, s->rows) ||
         !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
@@ -155,10 +155,10 @@ static dpmf_status look(problem *s, double *square) {
 }
 
 /* The loss of the C at x and the bound that its weights give; keeps the best of both. */
-static dpmf_status certify(problem *s, double *quality) {
+static dpmf_status certify_rows(problem *s, double *quality) {
     int64_t n = s->class_.n, count = n * s->class_.bands;
     double square = 0, sum = 0, total = 0, low = 0, whole = 0;
-    TRY(look(s, &square));
+    TRY(look_at_rows(s, &square));
     for (int64_t t = 0; t < n; t++) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
@@ -186,10 +186,10 @@ static int pairs(const problem *s) {
 }
 
 /* At most so many steps with the same scales, or until |gradient| falls below `stop`. */
-static dpmf_status descend(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
-    dpmf_i_base_objective objective = {s->class_.unknowns, s, value};
+    dpmf_i_base_objective objective = {s->class_.unknowns, s, loss_of_rows};
     dpmf_i_base_minimize_options options = {.gradient = stop,
                                             .decrease = 1e-15,
                                             .past = 10,
@@ -197,7 +197,7 @@ static dpmf_status descend(problem *s, int iterations, double stop, dpmf_i_base_
                                             .pairs = pairs(s),
                                             .what = "banded",
                                             .run = s->run};
-    TRY(look(s, &square));
+    TRY(look_at_rows(s, &square));
     for (int64_t t = 0; t < n; t++)
         total += s->p[t] * s->squares[t];
     s->unit = sqrt(square);
@@ -217,7 +217,7 @@ static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_
     int most = s->class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
-        TRY(descend(s, now, stop, out));
+        TRY(descend_rows(s, now, stop, out));
         done += out->iterations;
         end = out->iterations < now;
     }
@@ -237,13 +237,13 @@ static dpmf_status solve_rms(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
     double quality = 0;
     int stuck = 0;
-    TRY(descend(s, FIRST_STEPS, 0, &m));
-    TRY(certify(s, &quality));
+    TRY(descend_rows(s, FIRST_STEPS, 0, &m));
+    TRY(certify_rows(s, &quality));
     while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 6) {
         double gap = s->upper / s->lower - 1, stop = 0.3 * m.gradient;
         if (quality > 0) stop = fmin(stop, m.gradient * sqrt(0.6 * tolerance / (1 / quality - 1)));
         TRY(descend_long(s, s->limit - s->iterations, stop, &m));
-        TRY(certify(s, &quality));
+        TRY(certify_rows(s, &quality));
         stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
     }
     return DPMF_OK;
@@ -271,7 +271,7 @@ static dpmf_status solve_max(problem *s, double tolerance) {
     for (int round = 0; round < 40 && s->iterations < s->limit; round++) {
         int left = s->limit - s->iterations;
         TRY(descend_long(s, left < steps ? left : steps, 0, &m));
-        TRY(certify(s, &quality));
+        TRY(certify_rows(s, &quality));
         if (near_enough(s, tolerance)) break;
         reweight(s);
         s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */
@@ -287,14 +287,14 @@ static int step_limit(const problem *s, dpmf_loss loss) {
 }
 
 /* The best C of the class from the one in `rows`, which it replaces. */
-static dpmf_status solve(problem *s, dpmf_loss loss, double tolerance, int limit, double *rows) {
+static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int limit, double *rows) {
     int64_t count = s->class_.n * s->class_.bands;
     s->loss = DPMF_LOSS_RMS;
     s->limit = limit;
     dpmf_i_optimize_banded_class_unknowns(&s->class_, rows, s->x);
     if (loss == DPMF_LOSS_MAX) {
         dpmf_i_base_minimum m = {0};
-        TRY(descend(s, FIRST_STEPS, 0, &m));
+        TRY(descend_rows(s, FIRST_STEPS, 0, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
     } else
@@ -309,7 +309,7 @@ static dpmf_status solve(problem *s, dpmf_loss loss, double tolerance, int limit
  * A C to start from: the square root of the workload or, where a smaller problem is of the same kind, its solution for
  * one participation, drawn out. Each size starts from a quarter of itself.
  */
-static dpmf_status start(const dpmf_workload *workload, int64_t bands, const dpmf_run *run, double *rows) {
+static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, const dpmf_run *run, double *rows) {
     int64_t n = workload->steps, small = n / 4;
     dpmf_workload *head = NULL;
     dpmf_participation *single = NULL;
@@ -321,9 +321,9 @@ static dpmf_status start(const dpmf_workload *workload, int64_t bands, const dpm
     TRY_DONE(dpmf_i_workload_head(workload, small, &head));
     TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, small, 1, small, &single));
     TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
-    TRY_DONE(start(head, bands, run, from));
+    TRY_DONE(start_rows(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
-    TRY_DONE(solve(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
+    TRY_DONE(solve_rows(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
     dpmf_i_optimize_banded_start_stretch(small, n, bands, from, rows);
 done:
     problem_free(&s);
@@ -356,8 +356,8 @@ dpmf_status dpmf_i_optimize_banded_solve(const dpmf_i_optimize_task *task, int64
     TRY(check(task->workload, bands));
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
     TRY_DONE(dpmf_i_base_alloc_doubles(task->workload->steps * bands, "the bands of C", &best));
-    TRY_DONE(start(task->workload, bands, &o->run, best));
-    TRY_DONE(solve(&s, o->loss, o->tolerance, step_limit(&s, o->loss), best));
+    TRY_DONE(start_rows(task->workload, bands, &o->run, best));
+    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), best));
     memcpy(rows, best, (size_t)(task->workload->steps * bands) * sizeof *rows);
     *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = s.iterations,

@@ -44,7 +44,7 @@ static void gram(int64_t n, int64_t b, const double *rows, double *x) {
 }
 
 /* Entry (t,u) of a symmetric banded matrix. */
-static double entry(int64_t b, const double *m, int64_t t, int64_t u) {
+static double banded_entry(int64_t b, const double *m, int64_t t, int64_t u) {
     return t >= u ? m[t * b + t - u] : m[u * b + u - t];
 }
 
@@ -55,7 +55,7 @@ static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *
         for (int64_t u = first; u <= t; u++) {
             double sum = -0.5 * d[t * b + t - u];
             for (int64_t s = first; s < t; s++)
-                sum -= rows[t * b + t - s] * entry(b, v, s, u);
+                sum -= rows[t * b + t - s] * banded_entry(b, v, s, u);
             v[t * b + t - u] = sum / rows[t * b];
         }
     }
@@ -102,9 +102,9 @@ static dpmf_status rest_fill(const rest *r, int64_t t) {
     double q[3], f[2];
     memset(rest_row(r, t), 0, (size_t)r->width * sizeof *u);
     for (int64_t s = t - b + 1 < 0 ? 0 : t - b + 1; s < t + b && s < r->n; s++) {
-        double scale = entry(b, r->e, t, s);
+        double scale = banded_entry(b, r->e, t, s);
         for (int64_t v = s - b + 1 < 0 ? 0 : s - b + 1; v < s + b && v < r->n; v++) {
-            u[v] += scale * entry(b, r->x, s, v);
+            u[v] += scale * banded_entry(b, r->x, s, v);
             high = v;
         }
     }

@@ -36,8 +36,8 @@ typedef struct found {
 static const found NOTHING = {.end = {.f = INFINITY}};
 
 /* Every start ends with the same tolerance; an O(n) loss is stopped once it only creeps. */
-static dpmf_status descend(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, double *x,
-                           dpmf_i_base_minimum *end) {
+static dpmf_status descend_buffers(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, double *x,
+                                   dpmf_i_base_minimum *end) {
     int costly = !dpmf_i_optimize_blt_is_closed(problem);
     const dpmf_i_base_objective objective = {2 * problem->count, (void *)problem, dpmf_i_optimize_blt_loss};
     const dpmf_i_base_minimize_options options = {.gradient = 1e-10,
@@ -67,7 +67,7 @@ static dpmf_status try_start(const dpmf_i_optimize_blt_problem *problem, const d
     TRY(dpmf_i_optimize_blt_loss((void *)problem, start, &f, gradient));
     if (!isfinite(f)) return DPMF_OK;
     memcpy(now.x, start, sizeof now.x);
-    TRY(descend(problem, run, now.x, &now.end));
+    TRY(descend_buffers(problem, run, now.x, &now.end));
     *iterations += now.end.iterations;
     if (now.end.f < best->end.f) *best = now;
     return DPMF_OK;
@@ -141,8 +141,8 @@ static dpmf_status try_inserted(const dpmf_i_optimize_blt_problem *problem, cons
 }
 
 /* The best with `count` buffers, from all starts; `fewer` is the best with one less (NULL: none). */
-static dpmf_status search(dpmf_i_optimize_blt_problem problem, int count, const dpmf_run *run, const found *fewer,
-                          found *best, int *iterations) {
+static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count, const dpmf_run *run,
+                                  const found *fewer, found *best, int *iterations) {
     double x[UNKNOWNS] = {0};
     problem.count = count;
     *best = NOTHING;
@@ -176,8 +176,9 @@ static int same_problem(const ladder *l) {
 }
 
 /* One rung: the plan, and where that is another problem and the end is wanted, its own search from there. */
-static dpmf_status climb(ladder *l, int count, int want_end) {
-    TRY(search(l->plan, count, l->run, count > 1 ? &l->plans[count - 1] : NULL, &l->plans[count], &l->iterations));
+static dpmf_status climb_rung(ladder *l, int count, int want_end) {
+    TRY(search_buffers(l->plan, count, l->run, count > 1 ? &l->plans[count - 1] : NULL, &l->plans[count],
+                       &l->iterations));
     if (same_problem(l)) {
         l->ends[count] = l->plans[count];
         return DPMF_OK;
@@ -215,9 +216,9 @@ static double square_root_loss(int64_t n) {
 static dpmf_status fewest(ladder *l, double wanted_ratio, int *count) {
     int known = same_problem(l) && l->problem.k == 1 && l->problem.max_loss, top = 1;
     double limit = known ? log(square_root_loss(l->problem.n)) : INFINITY, allowed = log(wanted_ratio);
-    TRY(climb(l, 1, 1));
+    TRY(climb_rung(l, 1, 1));
     while (top < MAX && !(known && l->ends[top].end.f <= limit + allowed)) {
-        TRY(climb(l, top + 1, 1));
+        TRY(climb_rung(l, top + 1, 1));
         double gain = l->ends[top].end.f - l->ends[top + 1].end.f;
         top++;
         if (!known && gain < 0.1 * allowed) break;
@@ -229,10 +230,10 @@ static dpmf_status fewest(ladder *l, double wanted_ratio, int *count) {
     return DPMF_OK;
 }
 
-static dpmf_status choose(ladder *l, int buffers, double wanted_ratio, int *count) {
+static dpmf_status choose_count(ladder *l, int buffers, double wanted_ratio, int *count) {
     if (buffers == 0) return fewest(l, wanted_ratio, count);
     for (int d = 1; d <= buffers; d++)
-        TRY(climb(l, d, d == buffers));
+        TRY(climb_rung(l, d, d == buffers));
     *count = buffers;
     return DPMF_OK;
 }
@@ -334,7 +335,7 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
         TRY_DONE(dpmf_i_optimize_blt_normalized_open(n, &work));
         l->problem.normalized = &work;
     }
-    TRY_DONE(choose(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
+    TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
     const found *best = &l->ends[count];
     if (out != NULL) TRY_DONE(make_strategy(task, best, out));
     *result = (dpmf_optimization){.outcome = best->end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,

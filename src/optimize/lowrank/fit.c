@@ -148,7 +148,7 @@ done:
 }
 
 /* Legendre polynomials of the step. */
-static void start(dpmf_i_optimize_lowrank_fit *f) {
+static void start_polynomials(dpmf_i_optimize_lowrank_fit *f) {
     for (int64_t u = 0; u < f->steps; u++) {
         double x = (2 * (double)u + 1) / (double)f->steps - 1, before = 0, p = 1;
         for (int64_t k = 0; k < f->rank; k++) {
@@ -184,7 +184,7 @@ static dpmf_status start_coarse(dpmf_i_optimize_lowrank_fit *f, int64_t stride, 
         for (int64_t j = 0; j <= i; j++)
             target[i * m + j] = f->target[i * stride * f->steps + j * stride];
     coarse.target = target;
-    start(&coarse);
+    start_polynomials(&coarse);
     TRY_DONE(sweep(&coarse, COARSE_SWEEPS, run));
     interpolate(&coarse, stride, f);
 done:
@@ -199,7 +199,7 @@ dpmf_status dpmf_i_optimize_lowrank_solve(dpmf_i_optimize_lowrank_fit *fit, cons
     assert(fit->rank >= 1 && fit->rank <= RANK_MAX && fit->bands >= 1);
     /* bands that leave the coarse matrix nothing to fit leave little to the fine one */
     if (stride < 2 || fit->bands >= fit->steps / 2) {
-        start(fit);
+        start_polynomials(fit);
         return sweep(fit, stride < 2 ? COARSE_SWEEPS : SWEEPS, run);
     }
     TRY(start_coarse(fit, stride, run));

@@ -108,7 +108,7 @@ static dpmf_status fit(const dpmf_optimize_options *o, decoder *d, dpmf_optimiza
 }
 
 /* Entry (t, u) of the approximation of the target. */
-static double entry(const decoder *d, int64_t t, int64_t u) {
+static double decoder_entry(const decoder *d, int64_t t, int64_t u) {
     if (u > t) return 0;
     if (t - u < d->bands) return d->matrix[t * d->steps + u];
     double sum = 0;
@@ -127,7 +127,7 @@ static dpmf_status undo_workload(const dpmf_workload *a, decoder *d) {
         for (int64_t i = 0; i < wide && i <= t; i++) {
             double sum = 0;
             for (int64_t j = 0; j <= d->added && j <= t; j++)
-                sum += q[j] * entry(d, t - j, t - i);
+                sum += q[j] * decoder_entry(d, t - j, t - i);
             d->rows[t * wide + i] = sum;
         }
         for (int64_t k = 0; k < d->rank; k++) {

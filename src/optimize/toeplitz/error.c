@@ -223,7 +223,8 @@ static int is_over(double before, double now, double most) {
 /*
  * d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges.
  */
-static dpmf_status respond(dpmf_i_optimize_toeplitz_error *e, const steady *s, int *closed, sums *out, int *stable) {
+static dpmf_status sum_response(dpmf_i_optimize_toeplitz_error *e, const steady *s, int *closed, sums *out,
+                                int *stable) {
     const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
     const int64_t chunk = round_up(e->bands > LEAST_CHUNK ? e->bands : LEAST_CHUNK);
     const int may_close = e->steady && e->k == 1 && e->weights == NULL;
@@ -308,7 +309,7 @@ dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error 
         fill_tail(e, c);
     }
     dpmf_i_kernels_toeplitz_get()->fill(c, &e->table);
-    TRY(respond(e, &s, &closed, &sum, &stable));
+    TRY(sum_response(e, &s, &closed, &sum, &stable));
     if (!stable) return DPMF_OK;
     const double linear = closed ? s.d0 - s.nu * s.d1 : sum.linear;
     *value = s.x * s.x * e->steady_sum + 2 * s.x * linear + sum.square;

@@ -247,7 +247,7 @@ static dpmf_status check_start(inverse_problem *p, double *x) {
     return DPMF_OK;
 }
 
-static dpmf_status descend(inverse_problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
+static dpmf_status descend_inverse(inverse_problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
     const dpmf_i_base_objective objective = {p->bands, p, log_loss};
     const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
                                                   .decrease = 1e-13,
@@ -275,7 +275,7 @@ dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpm
     TRY_DONE(open_problem(task, &p));
     TRY_DONE(dpmf_i_base_alloc_doubles(p.bands, "the parameters", &x));
     TRY_DONE(start_point(task->workload, &p, x));
-    TRY_DONE(descend(&p, &task->options->run, x, &found));
+    TRY_DONE(descend_inverse(&p, &task->options->run, x, &found));
     coefficients_of(&p, x, p.h);
     if (out != NULL) TRY_DONE(make_strategy(task, &p, out));
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,

@@ -156,7 +156,7 @@ static void parameters_of(const problem *p, double *x) {
 
 /* ---- running ---- */
 
-static dpmf_status descend(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
+static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
     const dpmf_i_base_objective objective = {p->bands, p, log_loss};
     const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
                                                   .decrease = 1e-13,
@@ -195,7 +195,7 @@ static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf
     for (int round = 0; round < ROUNDS; round++) {
         double loss = INFINITY;
         p->columns.sharpness = sharpness[round < 3 ? round : 3];
-        TRY_DONE(descend(p, run, point, &found));
+        TRY_DONE(descend_coefficients(p, run, point, &found));
         TRY_DONE(largest_at(p, point, &loss));
         int enough = round > 3 && loss >= best * (1 - 1e-9);
         if (loss < best) {
@@ -214,7 +214,7 @@ done:
 static dpmf_status minimize_all(problem *p, const dpmf_i_optimize_task *task, double *x, dpmf_i_base_minimum *out) {
     if (p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX)
         return minimize_max(p, &task->options->run, x, out);
-    return descend(p, &task->options->run, x, out);
+    return descend_coefficients(p, &task->options->run, x, out);
 }
 
 static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {

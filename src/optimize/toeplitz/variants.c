@@ -143,7 +143,7 @@ static dpmf_status check_variant(const dpmf_i_optimize_task *task) {
     return DPMF_OK;
 }
 
-static dpmf_status make(const dpmf_i_optimize_task *task, const double *c, dpmf_strategy **out) {
+static dpmf_status make_variant(const dpmf_i_optimize_task *task, const double *c, dpmf_strategy **out) {
     const dpmf_optimize_options *o = task->options;
     dpmf_strategy *plain = NULL;
     dpmf_status status = DPMF_OK;
@@ -174,7 +174,7 @@ dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, d
     } else {
         TRY_DONE(optimize_settled(task, c, result));
     }
-    TRY_DONE(make(task, c, out));
+    TRY_DONE(make_variant(task, c, out));
 done:
     dpmf_i_base_free(c);
     return status;

@@ -51,7 +51,7 @@ double dpmf_i_optimize_tvblt_mean_loss(const tuner *u) {
 }
 
 /* A filter that breaks down is a bad one, not an error. */
-static dpmf_status evaluate(tuner *u, const dpmf_i_optimize_tvblt_filter *f, double *excess) {
+static dpmf_status evaluate_filter(tuner *u, const dpmf_i_optimize_tvblt_filter *f, double *excess) {
     TRY(dpmf_i_base_progress(u->run, "tvblt", -1));
     u->evaluations++;
     dpmf_status status = dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
@@ -86,10 +86,10 @@ static void filter_from_free(const tuner *u, const double *x, dpmf_i_optimize_tv
 
 typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f);
 
-static dpmf_status value(tuner *u, mapping map, const double *x, double *excess) {
+static dpmf_status excess_at(tuner *u, mapping map, const double *x, double *excess) {
     dpmf_i_optimize_tvblt_filter f;
     map(u, x, &f);
-    return evaluate(u, &f, excess);
+    return evaluate_filter(u, &f, excess);
 }
 
 /* ---- Newton's method ---- */
@@ -108,17 +108,17 @@ static dpmf_status fill_model(tuner *u, mapping map, int count, double *x, doubl
     for (int i = 0; i < count && *finite; i++) {
         double old = x[i];
         x[i] = old + h;
-        TRY(value(u, map, x, &ahead[i]));
+        TRY(excess_at(u, map, x, &ahead[i]));
         for (int j = 0; j < i; j++) {
             double other = x[j];
             x[j] += h;
-            TRY(value(u, map, x, &both));
+            TRY(excess_at(u, map, x, &both));
             x[j] = other;
             m->hessian[i * count + j] = m->hessian[j * count + i] = (both - ahead[i] - ahead[j] + here) / (h * h);
             *finite &= isfinite(both);
         }
         x[i] = old - h;
-        TRY(value(u, map, x, &back));
+        TRY(excess_at(u, map, x, &back));
         x[i] = old;
         m->gradient[i] = (ahead[i] - back) / (2 * h);
         m->hessian[i * count + i] = (ahead[i] + back - 2 * here) / (h * h);
@@ -172,7 +172,7 @@ static dpmf_status try_steps(tuner *u, mapping map, const model *m, double *damp
             largest = fmax(largest, fabs(step[i]));
         for (int i = 0; i < m->count; i++)
             trial[i] = x[i] + step[i] * fmin(1, longest / largest);
-        TRY(value(u, map, trial, &there));
+        TRY(excess_at(u, map, trial, &there));
         *lowered = there < *excess;
     }
     if (*lowered) {
@@ -214,11 +214,11 @@ static dpmf_status find_start(tuner *u, double *x, double *excess) {
     x[0] = log(0.85);
     x[1] = log(0.1);
     x[2] = x[3] = 0;
-    TRY(value(u, filter_from_interval, x, excess));
+    TRY(excess_at(u, filter_from_interval, x, excess));
     for (int direction = -1, moved = 0; direction <= 1 && !moved; direction += 2)
         for (int k = 0; k < GRID_MAX; k++) {
             x[1] += direction * step;
-            TRY(value(u, filter_from_interval, x, &there));
+            TRY(excess_at(u, filter_from_interval, x, &there));
             if (!(there < *excess)) {
                 x[1] -= direction * step;
                 break;
@@ -237,7 +237,7 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     static const double worth_trying = 50; /* times the excess at x: what a few steps gain */
     double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
     if (*excess <= small_excess(u)) return DPMF_OK;
-    TRY(value(u, filter_from_interval, other, &there));
+    TRY(excess_at(u, filter_from_interval, other, &there));
     if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, other, &there));
     if (there < *excess) {
         memcpy(x, other, sizeof other);

@@ -39,15 +39,15 @@ static void problem_free(dpmf_i_optimize_tvblt_problem *p) {
  */
 static const double WEIGHT_FLOOR = 1e-2;
 
-static void take(int64_t n, int max_loss, const double *from, double *to) {
+static void take_floored(int64_t n, int max_loss, const double *from, double *to) {
     double floor_ = max_loss ? WEIGHT_FLOOR * dpmf_i_base_sum(n, from) / (double)n : 0;
     for (int64_t t = 0; t < n; t++)
         to[t] = fmax(from[t], floor_);
 }
 
 static void take_weights(const dpmf_i_optimum *optimum, int max_loss, dpmf_i_optimize_tvblt_problem *p) {
-    take(p->steps, max_loss, optimum->v, p->v);
-    if (p->p != NULL) take(p->steps, max_loss, optimum->p, p->p);
+    take_floored(p->steps, max_loss, optimum->v, p->v);
+    if (p->p != NULL) take_floored(p->steps, max_loss, optimum->p, p->p);
 }
 
 static dpmf_status problem_create(const dpmf_workload *a, int max_loss, const dpmf_i_optimum *optimum,

@@ -40,12 +40,12 @@ typedef struct forms {
 } forms;
 
 /* Members of class i. */
-static int64_t members(const forms *f, int64_t i) {
+static int64_t class_members(const forms *f, int64_t i) {
     return (f->n - i + f->b - 1) / f->b;
 }
 
 static int64_t corners(const forms *f, int64_t i) {
-    return (int64_t)1 << (members(f, i) - 1);
+    return (int64_t)1 << (class_members(f, i) - 1);
 }
 
 /* Sign of member e in corner u; the first is always +. */
@@ -71,7 +71,7 @@ static dpmf_status load_workload(forms *f) {
     return DPMF_OK;
 }
 
-static void start(forms *f) {
+static void start_dual(forms *f) {
     int64_t n = f->n, at = f->b;
     for (int64_t i = 0; i < f->unknowns; i++)
         f->y[i] = 1;
@@ -100,7 +100,7 @@ static dpmf_status forms_create(const dpmf_i_optimum_epochs_forms_task *task, fo
     TRY(dpmf_i_base_alloc_doubles(n, "weights of the rows", &f->p));
     TRY(dpmf_i_base_alloc_doubles(n, "rows", &f->rows));
     TRY(dpmf_i_base_alloc_doubles(f->unknowns, "the dual variables", &f->y));
-    start(f);
+    start_dual(f);
     return load_workload(f);
 }
 
@@ -114,8 +114,8 @@ static void build(forms *f, const double *y) {
         for (int64_t i = 0; i < b; i++)
             for (int64_t u = 0; u < corners(f, i); u++, y++) {
                 f->total += *y * *y;
-                for (int64_t e = 0; e < members(f, i); e++)
-                    for (int64_t g = 0; g < members(f, i); g++)
+                for (int64_t e = 0; e < class_members(f, i); e++)
+                    for (int64_t g = 0; g < class_members(f, i); g++)
                         f->v[(i + e * b) * n + i + g * b] += *y * *y * sign_of(u, e) * sign_of(u, g);
             }
         return;
@@ -138,8 +138,8 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
         for (int64_t i = 0; i < b; i++)
             for (int64_t u = 0; u < corners(f, i); u++, y++, gradient++) {
                 double sum = 0;
-                for (int64_t e = 0; e < members(f, i); e++)
-                    for (int64_t g = 0; g < members(f, i); g++)
+                for (int64_t e = 0; e < class_members(f, i); e++)
+                    for (int64_t g = 0; g < class_members(f, i); g++)
                         sum += f->x[(i + e * b) * n + i + g * b] * sign_of(u, e) * sign_of(u, g);
                 *gradient = 2 * *y * (sum / f->trace - 1 / f->total);
             }
@@ -159,7 +159,7 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
 /* ---- the dual ---- */
 
 /* X and the trace for V and p; 0 if V is not positive definite. */
-static dpmf_status evaluate(forms *f, int *inside) {
+static dpmf_status evaluate_dual(forms *f, int *inside) {
     int64_t n = f->n;
     memcpy(f->lower, f->v, (size_t)(n * n) * sizeof *f->v);
     dpmf_status status = dpmf_i_base_cholesky(n, f->lower);
@@ -196,7 +196,7 @@ static dpmf_status evaluate(forms *f, int *inside) {
     return DPMF_OK;
 }
 
-static dpmf_status value(void *context, const double *y, double *out, double *gradient) {
+static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {
     forms *f = context;
     int inside = 0;
     double weights = 1;
@@ -210,7 +210,7 @@ static dpmf_status value(void *context, const double *y, double *out, double *gr
         logarithms += log(f->p[t]);
     }
     if (f->task->max_loss) weights = dpmf_i_base_sum(f->n, f->p);
-    TRY(evaluate(f, &inside));
+    TRY(evaluate_dual(f, &inside));
     if (!inside) return DPMF_OK;
     f->value = (f->trace / f->total) * (f->trace / weights);
     *out = f->scale / f->value * exp(-f->barrier * (logarithms - (double)f->n * log(weights / (double)f->n)));
@@ -231,8 +231,8 @@ static double class_size(const forms *f, const double *x, int64_t i) {
     double largest = 0;
     for (int64_t u = 0; u < count; u++) {
         double sum = 0;
-        for (int64_t e = 0; e < members(f, i); e++)
-            for (int64_t g = 0; g < members(f, i); g++)
+        for (int64_t e = 0; e < class_members(f, i); e++)
+            for (int64_t g = 0; g < class_members(f, i); g++)
                 sum += x[(i + e * f->b) * f->n + i + g * f->b] * sign_of(u, e) * sign_of(u, g);
         largest = fmax(largest, sum);
     }
@@ -262,10 +262,10 @@ static dpmf_status repair(forms *f, double *x, double *squared) {
 }
 
 /* The bounds at y; the better mechanism is kept. */
-static dpmf_status certify(forms *f, double *gradient, double *x, dpmf_i_optimum_epochs_forms_answer *best) {
+static dpmf_status certify_dual(forms *f, double *gradient, double *x, dpmf_i_optimum_epochs_forms_answer *best) {
     double at = 0, squared = INFINITY;
     f->scale = 1;
-    TRY(value(f, f->y, &at, gradient));
+    TRY(dual_value(f, f->y, &at, gradient));
     best->lower = fmax(best->lower, f->value * (1 - 64 * (double)f->n * DBL_EPSILON));
     memcpy(x, f->x, (size_t)(f->n * f->n) * sizeof *x);
     TRY(repair(f, x, &squared));
@@ -306,9 +306,9 @@ dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_
     TRY_DONE(dpmf_i_base_alloc_doubles(f.unknowns, "a gradient", &gradient));
     TRY_DONE(dpmf_i_base_alloc_square(f.n, "X", &x));
     TRY_DONE(dpmf_i_base_alloc_square(f.n, "C", &best.c));
-    TRY_DONE(certify(&f, gradient, x, &best));
+    TRY_DONE(certify_dual(&f, gradient, x, &best));
     for (int round = 0; round < ROUNDS && !best.converged; round++, decrease *= 0.1) {
-        dpmf_i_base_objective objective = {f.unknowns, &f, value};
+        dpmf_i_base_objective objective = {f.unknowns, &f, dual_value};
         dpmf_i_base_minimize_options options = {.gradient = 1e-13,
                                                 .decrease = decrease,
                                                 .iterations = 400,
@@ -318,7 +318,7 @@ dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_
         dpmf_i_base_minimum found;
         TRY_DONE(dpmf_i_base_minimize(&objective, &options, f.y, &found));
         best.iterations += found.iterations;
-        TRY_DONE(certify(&f, gradient, x, &best));
+        TRY_DONE(certify_dual(&f, gradient, x, &best));
         best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
     }
     if (!isfinite(best.upper)) {

@@ -99,7 +99,7 @@ static dpmf_status rows_create(const dpmf_workload *a, rows *r) {
 }
 
 /* Bounds at p, and the diagonal that goes with the upper one. */
-static void evaluate(rows *r, dpmf_i_optimum_epochs_full_optimum *out) {
+static void evaluate_bounds(rows *r, dpmf_i_optimum_epochs_full_optimum *out) {
     int64_t n = r->n;
     memset(r->c, 0, (size_t)n * sizeof *r->c);
     for (int64_t t = 0; t < n; t++)
@@ -137,14 +137,14 @@ static dpmf_status solve_max(const dpmf_workload *a, double tolerance, const dpm
                                 (long long)n, STEPS_MAX);
     out->upper = INFINITY;
     TRY_DONE(rows_create(a, &r));
-    evaluate(&r, out);
+    evaluate_bounds(&r, out);
     if (!is_close(out, fmin(tolerance, 1e-9)))
         for (int64_t t = 0; t < n; t++)
             r.p[t] = 1 / (double)n;
     for (; !is_close(out, tolerance) && out->iterations < ITERATIONS; out->iterations++) {
         double mean = 0;
         TRY_DONE(dpmf_i_base_progress(run, "full participation, max loss", -1));
-        evaluate(&r, out);
+        evaluate_bounds(&r, out);
         for (int64_t t = 0; t < n; t++)
             mean += r.p[t] * r.loss[t];
         for (int64_t t = 0; t < n; t++)

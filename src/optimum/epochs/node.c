@@ -228,7 +228,7 @@ static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lowe
 }
 
 /* Pending rows move up by one position, the fresh ones of the position that enters behind them. */
-static void advance(const dpmf_i_optimum_epochs_shape *s, int enters, scratch *w) {
+static void advance_pending(const dpmf_i_optimum_epochs_shape *s, int enters, scratch *w) {
     int64_t k = s->k, slots = (s->p + 1) * k;
     int64_t kept = (s->p - 1) * k;
     memmove(w->pending, w->pending + k * s->width, (size_t)(kept * s->width) * sizeof *w->pending);
@@ -253,7 +253,7 @@ static void factor(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_bl
         load_position(s, lower, root, i, w);
         int enters = absorb(s, kernels, i, 2 * s->k, 1, w, node->border);
         memcpy(node->rows + i * s->k * s->width, w->pending, (size_t)(s->k * s->width) * sizeof *node->rows);
-        advance(s, enters, w);
+        advance_pending(s, enters, w);
     }
     for (int64_t q = s->inner; q < s->b; q++) {
         load_border(s, lower, root, q, w);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration: a question about privacy as the user asks it, made into what accounting knows. */
-#ifndef DPMF_ACCOUNT_CALIBRATE_H
-#define DPMF_ACCOUNT_CALIBRATE_H
+/* A question about privacy as the user asks it, made into what accounting knows. */
+#ifndef DPMF_ACCOUNT_QUESTION_H
+#define DPMF_ACCOUNT_QUESTION_H
 
 #include "account/account.h"
 #include "account/amplify.h"
+
+#define DPMF_I_ACCOUNT_COMPOSITIONS_MAX ((int64_t)1000000000000) /* 1e12: the engines have been tried up to there */
 
 typedef struct dpmf_i_account_question {
     dpmf_account_options options;
@@ -29,7 +31,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_sigma(double sigma);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_epsilon(double epsilon);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_check_delta(double delta);
 
-/* account/calibrate_montecarlo.c: the three questions for Monte Carlo schemes; *out has its common parts already. */
+/* account/sampled.c: the three questions for Monte Carlo schemes; *out has its common parts already. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
                                                            dpmf_privacy *out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, double sigma, double epsilon,

@@ -8,7 +8,7 @@
  * test passes, so that the guarantee holds with no "with probability" (account/montecarlo/montecarlo.h). What candidate is tested
  * is searched for with other samples beforehand.
  */
-#include "account/calibrate.h"
+#include "account/question.h"
 
 #include <math.h>
 

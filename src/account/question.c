@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question about privacy as it is asked: its options checked and filled in, sampling and strategy made into
+ * compositions, a probability and a sensitivity (account/amplify.c); and the parts that every answer has.
+ */
+#include "account/question.h"
+
+#include "base/memory.h"
+#include "strategy/strategy.h"
+
+#include <math.h>
+
+dpmf_account_options dpmf_account_options_defaults(void) {
+    return (dpmf_account_options){.run = dpmf_run_defaults()};
+}
+
+static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
+
+dpmf_status dpmf_i_account_check_sigma(double sigma) {
+    if (sigma >= SIGMA_MIN && sigma <= SIGMA_MAX) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
+}
+
+dpmf_status dpmf_i_account_check_epsilon(double epsilon) {
+    if (epsilon >= 0 && epsilon <= EPSILON_MAX) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
+}
+
+dpmf_status dpmf_i_account_check_delta(double delta) {
+    if (delta >= 1e-300 && delta < 1) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
+}
+
+/* ---- the question ---- */
+
+static dpmf_status check_options(const dpmf_account_options *o) {
+    TRY(dpmf_i_account_sampling_check(&o->sampling));
+    if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+    if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
+    if (o->compositions < 0 || o->compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld",
+                                (long long)o->compositions, (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
+    if (!(o->sigma_unit >= 0 && isfinite(o->sigma_unit)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
+    if (o->slack != 0 && !(o->slack >= 1e-8 && o->slack <= 0.1))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
+    if (o->confidence != 0 && !(o->confidence >= 0.5 && o->confidence < 1))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
+    if (o->samples < 0 || o->samples > 10000000000)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
+    return DPMF_OK;
+}
+
+/*
+ * What is asked for when the user does not say: half of a thousandth, and where few steps lose much each, so that a
+ * fine grid costs little, one that is finer than the 1e-4 of other accountants.
+ */
+static const double SLACK = 5e-4, STEP_MAX = 0.8e-4;
+
+static void fill_presets(dpmf_account_options *o) {
+    if (o->sigma_unit == 0) o->sigma_unit = 1;
+    if (o->slack == 0) o->slack = SLACK;
+    if (o->confidence == 0) o->confidence = 0.999;
+    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : dpmf_strategy_steps(o->strategy);
+}
+
+static int is_monte_carlo(const dpmf_account_options *o) {
+    return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+}
+
+static dpmf_status check_combination(const dpmf_account_options *o) {
+    char text[64];
+    TRY(dpmf_sampling_format(&o->sampling, text));
+    int needs = is_monte_carlo(o);
+    if (needs && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
+                                dpmf_engine_name(o->engine), text);
+    if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
+    if (needs && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "sampling %s is accounted for under zero-out and add-remove "
+                                "adjacency only",
+                                text);
+    if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE &&
+        o->compositions != dpmf_strategy_steps(o->strategy))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
+                                (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+    return DPMF_OK;
+}
+
+/* Sampling none: a strategy is one release, so its steps are not compositions. */
+static void compose(dpmf_i_account_question *q, int64_t compositions, double probability) {
+    const dpmf_account_options *o = &q->options;
+    q->composed = (dpmf_i_account_composed){.probability = probability,
+                                            .compositions = compositions,
+                                            .adjacency = o->adjacency,
+                                            .engine = o->engine,
+                                            .relative = o->slack,
+                                            .absolute = 0.1 * o->slack,
+                                            .step_max = q->unasked_slack ? STEP_MAX : 0,
+                                            .run = &q->options.run};
+}
+
+static dpmf_status open_composed(dpmf_i_account_question *q) {
+    const dpmf_account_options *o = &q->options;
+    dpmf_amplification found;
+    if (o->sampling.kind == DPMF_SAMPLING_NONE) {
+        compose(q, o->compositions, 1);
+        return DPMF_OK;
+    }
+    if (o->strategy != NULL) {
+        TRY(dpmf_amplify(o->strategy, &o->sampling, 0, &found));
+        compose(q, found.compositions, found.probability);
+        return DPMF_OK;
+    }
+    int64_t blocks = o->sampling.kind == DPMF_SAMPLING_POISSON ? 1 : o->sampling.count;
+    compose(q, o->compositions / blocks + (o->compositions % blocks != 0),
+            fmin(1, o->sampling.probability * (double)blocks));
+    return DPMF_OK;
+}
+
+static dpmf_status open_scheme(dpmf_i_account_question *q) {
+    const dpmf_account_options *o = &q->options;
+    const dpmf_strategy *strategy = o->strategy;
+    if (strategy == NULL) {
+        TRY(dpmf_i_strategy_create_identity(o->compositions, &q->identity));
+        strategy = q->identity;
+    }
+    q->sampled = 1;
+    compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
+    return dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
+}
+
+dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
+    dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
+    dpmf_status status = DPMF_OK;
+    TRY(check_options(&q.options));
+    q.unasked_slack = q.options.slack == 0;
+    if (q.options.sampling.kind == DPMF_SAMPLING_NONE && q.options.compositions == 0) q.options.compositions = 1;
+    fill_presets(&q.options);
+    TRY(check_combination(&q.options));
+    TRY_DONE(is_monte_carlo(&q.options) ? open_scheme(&q) : open_composed(&q));
+    *out = q;
+    out->composed.run = &out->options.run;
+    return DPMF_OK;
+done:
+    dpmf_i_account_question_close(&q);
+    return status;
+}
+
+void dpmf_i_account_question_close(dpmf_i_account_question *q) {
+    dpmf_i_account_amplified_free(&q->scheme);
+    dpmf_strategy_free(q->identity);
+    q->identity = NULL;
+}
+
+/* ---- the answer ---- */
+
+/* mu of the whole run if the sampling were known. */
+static double unsampled_mu(const dpmf_i_account_question *q, double sigma) {
+    double effective = sigma * q->options.sigma_unit;
+    if (q->sampled) return q->scheme.sensed.value / (effective * q->scheme.norm);
+    dpmf_i_account_composed c = q->composed;
+    c.sigma = effective;
+    return dpmf_i_account_composed_mu(&c);
+}
+
+dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, double sigma, double epsilon,
+                                            double delta) {
+    dpmf_privacy p = {.epsilon = epsilon,
+                      .delta = delta,
+                      .sigma = sigma,
+                      .kind = DPMF_UPPER_BOUND,
+                      .compositions = q->composed.compositions,
+                      .probability = q->composed.probability,
+                      .slack_met = 1};
+    double total = unsampled_mu(q, sigma);
+    if (q->options.sampling.kind == DPMF_SAMPLING_NONE) {
+        p.total_mu = total;
+        p.total_rho = total * total / 2;
+        p.mu = total / sqrt((double)q->composed.compositions);
+        p.rho = p.mu * p.mu / 2;
+    } else if (delta > 0) {
+        p.without_sampling = dpmf_i_account_gaussian_epsilon(total, log(delta));
+    }
+    return p;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a candidate's noise stream costs: memory, which is known, and time, which is measured only where somebody asks
+ * and no measurement of its kind answers already. Searches for candidates ask as much as the choice does.
+ */
+#include "design/design.h"
+
+#include "noise/noise.h"
+
+#include <string.h>
+
+/* ---- memory ---- */
+
+dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes) {
+    const dpmf_i_noise_stream_options o = {.precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64
+                                                                                             : DPMF_I_CRYPTO_FLOAT32,
+                                           .count = p->options.dim};
+    uint64_t all = 0, kept = 0;
+    TRY(dpmf_i_noise_stream_memory(strategy, &o, p->threads, &all, &kept));
+    *bytes = all + sizeof(dpmf_noise);
+    return DPMF_OK;
+}
+
+int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes) {
+    return p->options.memory == 0 || bytes <= p->options.memory;
+}
+
+/* ---- time ---- */
+
+int dpmf_i_design_same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
+    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind;
+}
+
+/*
+ * A stream's time grows with its buffers, about linearly. Where another one of the group was too slow, one with as many
+ * buffers is too, and one that would have to be this much faster than the line says is not tried.
+ */
+static const double OFF_THE_LINE = 1.3;
+
+static int is_hopeless(const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+    for (int64_t i = 0; i < p->list.count; i++) {
+        const dpmf_candidate *other = &p->list.entry[i].shown;
+        if (other->overhead <= p->options.max_overhead || !dpmf_i_design_same_group(c, other)) continue;
+        double line = 1 + (other->overhead - 1) * (double)c->buffers / (double)other->buffers;
+        if (c->buffers >= other->buffers || line > OFF_THE_LINE * p->options.max_overhead) return 1;
+    }
+    return 0;
+}
+
+dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough) {
+    dpmf_i_design_entry *e = &p->list.entry[i];
+    *enough = 1;
+    if (p->options.no_bench) return DPMF_OK;
+    if (e->shown.overhead == 0 && !e->too_slow) {
+        e->too_slow = is_hopeless(p, &e->shown);
+        if (!e->too_slow) {
+            TRY(dpmf_i_base_progress(&p->options.run, "measuring the noise", -1));
+            TRY(dpmf_i_design_bench(p, e->strategy, &e->shown.seconds_per_step, &e->shown.overhead));
+        }
+    }
+    *enough = !e->too_slow && e->shown.overhead <= p->options.max_overhead;
+    return DPMF_OK;
+}

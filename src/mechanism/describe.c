@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The canonical description of a mechanism: a JSON text with a fixed order of keys and the shortest digits that give
+ * each double back, beside the raw arrays; two mechanisms are the same exactly when their descriptions are. The digest
+ * is SHA-256 over it (base/safetensors.h).
+ */
+#include "mechanism/mechanism.h"
+
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+static void describe_known(dpmf_i_base_writer *w, const char *key, double value) {
+    if (value != 0)
+        dpmf_i_base_json_double(w, key, value);
+    else
+        dpmf_i_base_json_null(w, key);
+}
+
+static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_base_writer *w) {
+    const dpmf_sensitivity *s = &m->evaluation.sensitivity;
+    dpmf_i_base_json_open(w, "sensitivity", '{');
+    dpmf_i_base_json_double(w, "value", s->value);
+    dpmf_i_base_json_text(w, "kind", dpmf_kind_name(s->kind));
+    dpmf_i_base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    dpmf_i_base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
+    dpmf_i_base_json_text(w, "method", s->method);
+    dpmf_i_base_json_close(w, '}');
+}
+
+static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_base_writer *w) {
+    if (b->scope == NULL) {
+        dpmf_i_base_json_null(w, "lower_bound");
+        return;
+    }
+    dpmf_i_base_json_open(w, "lower_bound", '{');
+    dpmf_i_base_json_double(w, "rms_loss", b->rms_loss);
+    dpmf_i_base_json_double(w, "max_loss", b->max_loss);
+    dpmf_i_base_json_text(w, "scope", b->scope);
+    dpmf_i_base_json_close(w, '}');
+}
+
+dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_base_writer *w,
+                                             dpmf_i_base_tensors *tensors) {
+    char sampling[64];
+    TRY(dpmf_sampling_format(&m->sampling, sampling));
+    dpmf_i_base_json_integer(w, "steps", m->steps);
+    dpmf_i_base_json_open(w, "workload", '{');
+    dpmf_i_workload_write(m->workload, "workload", w, tensors);
+    dpmf_i_base_json_close(w, '}');
+    dpmf_i_base_json_text(w, "participation", m->participation->text);
+    dpmf_i_base_json_open(w, "strategy", '{');
+    dpmf_i_strategy_write(m->strategy, w, tensors);
+    dpmf_i_base_json_close(w, '}');
+    dpmf_i_base_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
+    dpmf_i_base_json_text(w, "sampling", sampling);
+    describe_known(w, "sigma", m->sigma);
+    describe_known(w, "epsilon", m->epsilon);
+    describe_known(w, "delta", m->delta);
+    if (m->weights != NULL) dpmf_i_base_tensors_add(tensors, "weights", m->steps, 0, m->weights);
+    return w->status;
+}
+
+dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+    const dpmf_evaluation *e = &m->evaluation;
+    dpmf_i_base_json_open(w, NULL, '{');
+    dpmf_i_base_json_text(w, "format", "dpmf mechanism");
+    dpmf_i_base_json_integer(w, "format_version", 2);
+    TRY(dpmf_i_mechanism_describe_inputs(m, w, tensors));
+    describe_sensitivity(m, w);
+    dpmf_i_base_json_bool(w, "weighted", m->weights != NULL);
+    dpmf_i_base_json_double(w, "rms_loss", e->rms_loss);
+    dpmf_i_base_json_double(w, "max_loss", e->max_loss);
+    dpmf_i_base_json_double(w, "total_squared_loss", e->total_squared_loss);
+    describe_lower_bound(&e->lower_bound, w);
+    describe_known(w, "response", m->response);
+    dpmf_i_base_json_text(w, "made_by", m->made_by);
+    dpmf_i_base_json_close(w, '}');
+    return w->status;
+}
