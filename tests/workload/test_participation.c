@@ -14,7 +14,7 @@ static void assert_pattern(const char *text, int64_t steps, int64_t k, int64_t b
     dpmf_participation_free(p);
 }
 
-static void test_accepted(void **unused) {
+static void test_patterns_that_fit_are_accepted(void **unused) {
     (void)unused;
     assert_pattern("single", 10, 1, 10);
     assert_pattern("full", 10, 10, 1);
@@ -31,7 +31,7 @@ static void test_accepted(void **unused) {
     dpmf_participation_free(p);
 }
 
-static void test_refused(void **unused) {
+static void test_patterns_that_do_not_fit_and_other_texts_are_refused(void **unused) {
     static const struct {
         const char *text;
         int64_t steps;
@@ -69,6 +69,7 @@ static void test_refused(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_accepted), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns_that_fit_are_accepted),
+                                       cmocka_unit_test(test_patterns_that_do_not_fit_and_other_texts_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
