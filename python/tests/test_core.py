@@ -29,6 +29,11 @@ class Problems(Case):
         self.refused(dpmf.ArgumentError, "accepted: (3,)", dpmf.Workload.sgd, 3, learning_rate=[1.0])
         self.refused(dpmf.ArgumentError, "accepted: 5", w.apply, [1.0, 2.0])
 
+    def test_min_sep_is_read_with_and_without_its_hyphen(self):
+        for what in ("min-sep:3,10", "minsep:3,10"):
+            p = dpmf.Participation(what, 60)
+            self.assertEqual((p.count, p.separation, p.text), (3, 10, "minsep:3,10"))
+
     def test_every_strategy_is_its_matrices(self):
         w = dpmf.Workload("prefix", 12)
         for s in (

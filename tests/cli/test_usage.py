@@ -174,6 +174,20 @@ class Options(Case):
             with self.subTest(option=option, value=value):
                 self.refused(2, *BASE, "--" + option, value, says=["--" + option, value])
 
+    def test_min_sep_is_read_with_and_without_its_hyphen(self):
+        """Help and messages say min-sep; files and JSON keep the spelling that their digests cover."""
+        one, other = self.path("one"), self.path("other")
+        self.ok(*BASE, "--participation", "min-sep:2,4", "-o", one)
+        self.ok(*BASE, "--participation", "minsep:2,4", "-o", other)
+        with open(one, "rb") as first, open(other, "rb") as second:
+            self.assertEqual(first.read(), second.read())
+        self.assertEqual(self.json("inspect", one)["participation"], "minsep:2,4")
+        self.assertEqual(self.json("evaluate", one, "--participation", "min-sep:2,4")["participation"], "minsep:2,4")
+        self.assertIn("min-sep:K,B", self.ok("evaluate", "--help"))
+        for words in (self.ok("evaluate", "--help"), self.ok("optimize", "--help"), self.ok("help", "--man"),
+                      self.ok("help", "--completion", "bash"), self.ok("help", "--completion", "zsh")):
+            self.assertNotIn("minsep", words)
+
 
 class Families(Case):
     def test_listed_families_exist(self):
