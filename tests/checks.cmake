@@ -6,6 +6,8 @@ set(readme "${PROJECT_SOURCE_DIR}/README.md")
 dpmf_test(check_format LABELS check COMMAND "${scripts}/check_format.sh")
 dpmf_test(check_include_law LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py")
 dpmf_test(check_include_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py" --self-test)
+dpmf_test(check_tests LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py")
+dpmf_test(check_tests_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
 if(TARGET dpmf)
