@@ -19,6 +19,12 @@
  *  13  training        clip, sum, add noise, step: two small models, in C
  *  14  arrays on disk  .npy
  *
+ * Sections have up to three tiers, in this order and marked by a line:
+ *
+ *   simple         what most programs call, the shortest call first; not marked
+ *   expert         parts of the simple calls, objects from numbers of one's own, bytes in memory
+ *   experimental   a user's own operators and families: works and is tested, but may change, or go, with any version
+ *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
  *     dpmf_workload *workload = NULL;
@@ -85,6 +91,21 @@ DPMF_API const char *dpmf_status_name(dpmf_status status);
 DPMF_API const char *dpmf_last_error(void);
 
 /*
+ * Long work. `progress` is called now and then, always from the calling thread, with what is being done and the part
+ * of it that is done (0 to 1, or negative if unknown); a non-zero answer cancels: the call returns
+ * DPMF_ERROR_CANCELLED and leaves nothing behind. `threads` 0 means one per processor. Results never depend on it.
+ */
+typedef struct dpmf_run {
+    int threads;
+    int (*progress)(void *context, const char *what, double done);
+    void *context;
+} dpmf_run;
+
+DPMF_API dpmf_run dpmf_run_defaults(void);
+
+/* ---- expert ---- */
+
+/*
  * Memory. All of the library's own memory comes from here. Set before any object exists; NULL restores the default.
  * `allocate` may return NULL. The limit bounds the sum of what is in use at once, so that a request that cannot
  * succeed fails at once instead of driving the machine out of memory; 0 means the machine's physical memory.
@@ -98,19 +119,6 @@ typedef struct dpmf_allocator {
 DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
 DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
 DPMF_API uint64_t dpmf_memory_in_use(void);
-
-/*
- * Long work. `progress` is called now and then, always from the calling thread, with what is being done and the part
- * of it that is done (0 to 1, or negative if unknown); a non-zero answer cancels: the call returns
- * DPMF_ERROR_CANCELLED and leaves nothing behind. `threads` 0 means one per processor. Results never depend on it.
- */
-typedef struct dpmf_run {
-    int threads;
-    int (*progress)(void *context, const char *what, double done);
-    void *context;
-} dpmf_run;
-
-DPMF_API dpmf_run dpmf_run_defaults(void);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 2  Workload
@@ -131,18 +139,11 @@ DPMF_API dpmf_run dpmf_run_defaults(void);
 typedef struct dpmf_workload dpmf_workload;
 
 /*
- * A streaming linear operator (McKenna 2024, Definition D.1): a lower-triangular matrix given by what it does to a
- * stream. `step` reads row t of the input (`count` numbers), updates `state` (buffers x count numbers, row-major,
- * zero before the first row) and writes row t of the output. It must be linear in (x, state) and is called with
- * t rising by one; a run may begin at any t, from a zero state, when all earlier input rows are zero. It may be called
- * from several threads at once with different states.
+ * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", joined by
+ * commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
+ * steps and then 1 - (1-FLOOR) j/m for j = 1..m. Several schedules multiply.
  */
-typedef struct dpmf_operator {
-    void *context;
-    int64_t buffers;
-    void (*step)(void *context, int64_t t, int64_t count, const double *x, double *state, double *y);
-    void (*release)(void *context); /* called once when the last user is freed; may be NULL */
-} dpmf_operator;
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
 /* A named workload. `learning_rate` is NULL (all ones) or `steps` positive numbers, copied. */
 typedef struct dpmf_workload_options {
@@ -158,26 +159,17 @@ DPMF_API dpmf_workload_options dpmf_workload_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *options,
                                                           dpmf_workload **out);
 
-/*
- * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", joined by
- * commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
- * steps and then 1 - (1-FLOOR) j/m for j = 1..m. Several schedules multiply.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
-
-/* Any lower-triangular matrix with a non-zero diagonal: steps x steps numbers, row-major, zero above the diagonal. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_dense(int64_t steps, const double *matrix,
-                                                                dpmf_workload **out);
-
-/* A user's operator as the workload. It owns `operator->context` from here on if the call succeeds. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_,
-                                                                   dpmf_workload **out);
-
 DPMF_API void dpmf_workload_free(dpmf_workload *workload);
 DPMF_API int64_t dpmf_workload_steps(const dpmf_workload *workload);
 
 /* The text above in its shortest form; a schedule from a file is "lr", a matrix "file", an operator "operator". */
 DPMF_API const char *dpmf_workload_text(const dpmf_workload *workload);
+
+/* ---- expert ---- */
+
+/* Any lower-triangular matrix with a non-zero diagonal: steps x steps numbers, row-major, zero above the diagonal. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_dense(int64_t steps, const double *matrix,
+                                                                dpmf_workload **out);
 
 /* y = A x and x = A^-1 y; `steps` numbers each, in place allowed. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y);
@@ -195,6 +187,28 @@ DPMF_API void dpmf_workload_inverse_bands(const dpmf_workload *workload, int *q_
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_workload *workload, int64_t t, double q[3],
                                                                double r[2]);
 
+/* ---- experimental: may change, or go, with any version ---- */
+
+/*
+ * Experimental.
+ *
+ * A streaming linear operator (McKenna 2024, Definition D.1): a lower-triangular matrix given by what it does to a
+ * stream. `step` reads row t of the input (`count` numbers), updates `state` (buffers x count numbers, row-major,
+ * zero before the first row) and writes row t of the output. It must be linear in (x, state) and is called with
+ * t rising by one; a run may begin at any t, from a zero state, when all earlier input rows are zero. It may be called
+ * from several threads at once with different states.
+ */
+typedef struct dpmf_operator {
+    void *context;
+    int64_t buffers;
+    void (*step)(void *context, int64_t t, int64_t count, const double *x, double *state, double *y);
+    void (*release)(void *context); /* called once when the last user is freed; may be NULL */
+} dpmf_operator;
+
+/* Experimental. A user's operator as the workload. It owns `operator->context` from here on if the call succeeds. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   dpmf_workload **out);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 3  Participation: in which steps may the data of one privacy unit be used?
  *
@@ -205,6 +219,19 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_worklo
  *     full            in every step
  * --------------------------------------------------------------------------------------------------------------- */
 
+typedef struct dpmf_participation dpmf_participation;
+
+/*
+ * From text: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full". dpmf_participation_text has it as files do,
+ * where min-sep is spelled "minsep"; that is read too.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
+                                                              dpmf_participation **out);
+DPMF_API void dpmf_participation_free(dpmf_participation *participation);
+DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
+
+/* ---- expert ---- */
+
 typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_SINGLE = 0,
     DPMF_PARTICIPATION_CYCLIC,
@@ -213,23 +240,15 @@ typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_FULL
 } dpmf_participation_kind;
 
-typedef struct dpmf_participation dpmf_participation;
-
 /* `count` is k and `separation` is b; both are ignored for single and full. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
                                                                int64_t count, int64_t separation,
                                                                dpmf_participation **out);
-
-/* From text: "single", "cyclic:K,B", "minsep:K,B", "shuffled:K,B", "full". */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
-                                                              dpmf_participation **out);
-DPMF_API void dpmf_participation_free(dpmf_participation *participation);
 DPMF_API dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *participation);
 DPMF_API int64_t dpmf_participation_steps(const dpmf_participation *participation);
 DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation); /* k; n for full */
 DPMF_API int64_t
 dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
-DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 4  Strategy
@@ -278,6 +297,18 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
 
+DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
+DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
+DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy); /* a name of the command line's --family */
+DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
+DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
+DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
+DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
+DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);    /* rows of C: seeds in all */
+DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);     /* does dpmf_strategy_step work? */
+
+/* ---- expert ---- */
+
 /*
  * C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. Its family is
  * toeplitz when all are given and banded-toeplitz when fewer are; the second call says banded-toeplitz in any case.
@@ -325,10 +356,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_lowrank(int64_t steps,
                                                                   const double *rows, const double *left,
                                                                   const double *right, dpmf_strategy **out);
 
-/* A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). It owns `context` from here on on success. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
-                                                                   int inverse, dpmf_strategy **out);
-
 /* C D^-1 with D the column norms of C (McKenna 2024, Section 3.2): sensitivity 1 under single participation. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy,
                                                                      dpmf_strategy **out);
@@ -345,16 +372,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_stamped(const dpmf_str
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy,
                                                                      dpmf_strategy **out);
 
-DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
-DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy); /* a name of the command line's --family */
-DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
-DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
-DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
-DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);    /* rows of C: seeds in all */
-DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);     /* does dpmf_strategy_step work? */
-
 /* y = C x and x = W y: x has `steps` numbers, y has `rows`; in place allowed where they are the same. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_apply(const dpmf_strategy *strategy, const double *x, double *y);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_solve(const dpmf_strategy *strategy, const double *y, double *x);
@@ -364,7 +381,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column(const dpmf_strategy *s
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *strategy, double *norms);
 
 /*
- * Expert: one row of W Z at a time, for strategies that stream. Step t consumes dpmf_strategy_seeds rows of Z, in
+ * One row of W Z at a time, for strategies that stream. Step t consumes dpmf_strategy_seeds rows of Z, in
  * order; `seed` points to them (seeds x count numbers). `state` has buffers x count numbers, zero before the first row;
  * t rises by one from 0; row and seed may not overlap. Never allocates. A t past the last step is an error and nothing
  * is written.
@@ -372,6 +389,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column_norms(const dpmf_strat
 DPMF_API int64_t dpmf_strategy_seeds(const dpmf_strategy *strategy, int64_t t);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *strategy, int64_t t, int64_t count,
                                                         const double *seed, double *state, double *row);
+
+/* ---- experimental: may change, or go, with any version ---- */
+
+/*
+ * Experimental. A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). It owns `context` from here on on
+ * success.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   int inverse, dpmf_strategy **out);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 5  Sensitivity, error, evaluation
@@ -432,29 +458,12 @@ typedef struct dpmf_evaluate_options {
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
 
-/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
-                                                              const dpmf_participation *participation,
-                                                              const dpmf_evaluate_options *options,
-                                                              dpmf_sensitivity *out);
-
-/* Row norms of B = A W: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
-                                                        const dpmf_run *run, double *per_step);
-
 /* Losses that no mechanism with this workload and participation can beat; 0 where none is known. */
 typedef struct dpmf_lower_bound {
     double rms_loss;
     double max_loss;
     const char *scope; /* what it holds for and why; a string constant, NULL if both are 0 */
 } dpmf_lower_bound;
-
-/* NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload,
-                                                              const dpmf_participation *participation,
-                                                              const dpmf_evaluate_options *options,
-                                                              dpmf_lower_bound *out);
 
 typedef struct dpmf_evaluation {
     dpmf_sensitivity sensitivity;
@@ -464,11 +473,40 @@ typedef struct dpmf_evaluation {
     dpmf_lower_bound lower_bound;
 } dpmf_evaluation;
 
-/* All of the above in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
+/* Sensitivity, losses and lower bound in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload,
                                                    const dpmf_participation *participation,
                                                    const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
                                                    dpmf_evaluation *out, double *per_step);
+
+/* ---- expert ---- */
+
+/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_evaluate_options *options,
+                                                              dpmf_sensitivity *out);
+
+/*
+ * The run that happened: `participations` pairs (unit, step), in any order, from the logs of a run; the largest
+ * sensitivity of any unit's own steps. Exact where C'C >= 0 over them, else a labelled bound. A unit twice in a step is
+ * refused. For options see dpmf_sensitivity_compute.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t participations,
+                                                               const int64_t *unit, const int64_t *step,
+                                                               const dpmf_evaluate_options *options,
+                                                               dpmf_sensitivity *out, int64_t *worst_unit);
+
+/* Row norms of B = A W: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                                        const dpmf_run *run, double *per_step);
+
+/* NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_evaluate_options *options,
+                                                              dpmf_lower_bound *out);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Optimize: the best strategy of a family for a workload, a participation and a loss
@@ -547,7 +585,11 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
                                                    const dpmf_optimize_options *options, dpmf_strategy **out,
                                                    dpmf_optimization *result);
 
+/* ---- experimental: may change, or go, with any version ---- */
+
 /*
+ * Experimental.
+ *
  * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, say an operator
  * with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, says that theta
  * lies outside the domain; any other failure ends the call. The loss is sensitivity x error as dpmf_evaluate has them
@@ -620,19 +662,6 @@ typedef enum dpmf_engine {
 DPMF_API const char *dpmf_engine_name(dpmf_engine engine);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out);
 
-/*
- * What sampling makes of a strategy: so many compositions of the subsampled Gaussian with this probability, at sigma
- * per unit of this sensitivity. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
- * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
- */
-typedef struct dpmf_amplification {
-    int64_t compositions;
-    double probability;
-    dpmf_sensitivity sensitivity; /* of: column */
-} dpmf_amplification;
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
-                                                  double claimed_norm, dpmf_amplification *out);
-
 typedef struct dpmf_account_options {
     dpmf_sampling sampling;
     int64_t compositions;          /* none, poisson: applications; the others: training steps. 0: those of `strategy`,
@@ -679,6 +708,29 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
                                                           const dpmf_account_options *options, dpmf_privacy *out);
 
 /*
+ * The guarantee in sentences: what is released, the privacy unit ("example", "user"), the neighbours, the sampling that
+ * must really be done, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
+ * with the ending zero and returns the length of the whole text, as snprintf does.
+ */
+DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
+                                       const char *unit, char *out, size_t size);
+
+/* ---- expert ---- */
+
+/*
+ * What sampling makes of a strategy: so many compositions of the subsampled Gaussian with this probability, at sigma
+ * per unit of this sensitivity. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
+ * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
+ */
+typedef struct dpmf_amplification {
+    int64_t compositions;
+    double probability;
+    dpmf_sensitivity sensitivity; /* of: column */
+} dpmf_amplification;
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
+                                                  double claimed_norm, dpmf_amplification *out);
+
+/*
  * The most compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
  * poisson; block-cyclic too, whose steps grow by whole rounds of its B blocks. DPMF_ERROR_UNSUPPORTED if not even one
  * step, or no probability above 0, does; at most 1e12 steps are tried.
@@ -693,14 +745,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, do
 /* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
                                                        dpmf_privacy *out);
-
-/*
- * The guarantee in sentences: what is released, the privacy unit ("example", "user"), the neighbours, the sampling that
- * must really be done, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
- * with the ending zero and returns the length of the whole text, as snprintf does.
- */
-DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
-                                       const char *unit, char *out, size_t size);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 8  Mechanism
@@ -734,6 +778,10 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *
                                                            const dpmf_mechanism_options *options, dpmf_mechanism **out);
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 
+/* Written to a temporary file beside `path` and renamed: the file is there whole or not at all. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out);
+
 /* Borrowed from the mechanism: valid while it lives. */
 DPMF_API const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *mechanism);
 DPMF_API const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *mechanism);
@@ -747,6 +795,11 @@ DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
 DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+
+/* SHA-256 over everything that the file holds, 64 hexadecimal digits. */
+DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
+
+/* ---- expert ---- */
 
 /*
  * One number that depends on every coefficient of workload, weights and strategy: u' A W v for two vectors of numbers
@@ -762,14 +815,7 @@ DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
  */
 DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
 
-/* SHA-256 over everything above, 64 hexadecimal digits. */
-DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
-
-/* Written to a temporary file beside `path` and renamed: the file is there whole or not at all. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out);
-
-/* The same from and to memory; free the bytes with dpmf_bytes_free. */
+/* The bytes of the file, to and from memory; free them with dpmf_bytes_free. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **bytes,
                                                            size_t *size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out);
@@ -801,9 +847,6 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* A new key from the system's generator. Whoever knows the key can subtract the noise. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);
-
-/* Not private: a key that anybody can compute from `seed`, for tests and demonstrations. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key[DPMF_KEY_SIZE]);
 
 /*
  * From a file of 32 bytes. Refused if it has another size, or if its mode lets anybody but the owner in. A file that is
@@ -850,11 +893,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_create(const dpmf_mechanism *mec
 /* Wipes keys and buffers. With a state file: says in it that all rows arrived. */
 DPMF_API void dpmf_noise_free(dpmf_noise *noise);
 
-/* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
-                                                       const dpmf_noise_options *options, uint64_t *bytes,
-                                                       uint64_t *buffers);
-
 /*
  * The next row into `row`: count numbers, float or double. Nothing is written on failure, past the last step
  * (DPMF_ERROR_ARGUMENT) and after fork() in the child (DPMF_ERROR_UNSUPPORTED) included. Never allocates.
@@ -892,6 +930,13 @@ DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);  /* numbers of a row
 DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);   /* clip x sigma x sensitivity */
 DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise); /* 0: the mechanism has no sigma, and 1 is taken */
 
+/* ---- expert ---- */
+
+/* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
+                                                       const dpmf_noise_options *options, uint64_t *bytes,
+                                                       uint64_t *buffers);
+
 /*
  * A checkpoint: the buffers, so that a resumed run need not make all rows before it again. It is as secret as the key
  * (mode 0600, authenticated), and bound to the same things as a state file. Loading goes to its row as
@@ -905,6 +950,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const ch
  * one, in the order of their coordinates: for a run that goes on with another number of processes.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *const *path);
+
+/* Not private: a key that anybody can compute from `seed`, for tests and demonstrations. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key[DPMF_KEY_SIZE]);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism
@@ -947,6 +995,25 @@ typedef struct dpmf_design_options {
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
 
+typedef struct dpmf_design dpmf_design;
+
+/* DPMF_ERROR_UNSUPPORTED when nothing is eligible: the message says which constraint binds and what would fit. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_design_create(const dpmf_workload *workload,
+                                                        const dpmf_design_options *options, dpmf_design **out);
+DPMF_API void dpmf_design_free(dpmf_design *design);
+
+/* Borrowed: the chosen one, calibrated, ready to be saved and used. */
+DPMF_API const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *design);
+
+/* Borrowed: what the guarantee says (unit: "example" or "user"), why this one was chosen, and what to see to. */
+DPMF_API dpmf_privacy dpmf_design_privacy(const dpmf_design *design);
+DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
+DPMF_API const char *dpmf_design_why(const dpmf_design *design);
+DPMF_API int64_t dpmf_design_warnings(const dpmf_design *design);
+DPMF_API const char *dpmf_design_warning(const dpmf_design *design, int64_t i);
+
+/* ---- expert ---- */
+
 typedef struct dpmf_candidate {
     const char *family;     /* as --family; banded mechanisms: banded or banded-toeplitz */
     dpmf_sampling sampling; /* none: not amplified */
@@ -966,37 +1033,10 @@ typedef struct dpmf_candidate {
     char reason[256]; /* why it is chosen, or not eligible, or not chosen */
 } dpmf_candidate;
 
-typedef struct dpmf_design dpmf_design;
-
-/* DPMF_ERROR_UNSUPPORTED when nothing is eligible: the message says which constraint binds and what would fit. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_design_create(const dpmf_workload *workload,
-                                                        const dpmf_design_options *options, dpmf_design **out);
-DPMF_API void dpmf_design_free(dpmf_design *design);
-
 /* Least noise first (federated: least worst ratio). */
 DPMF_API int64_t dpmf_design_count(const dpmf_design *design);
 DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, int64_t i);
 DPMF_API int64_t dpmf_design_chosen(const dpmf_design *design); /* its place */
-
-/* Borrowed: the chosen one, calibrated, ready to be saved and used. */
-DPMF_API const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *design);
-
-/* Borrowed: what the guarantee says (unit: "example" or "user"), why this one was chosen, and what to see to. */
-DPMF_API dpmf_privacy dpmf_design_privacy(const dpmf_design *design);
-DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
-DPMF_API const char *dpmf_design_why(const dpmf_design *design);
-DPMF_API int64_t dpmf_design_warnings(const dpmf_design *design);
-DPMF_API const char *dpmf_design_warning(const dpmf_design *design, int64_t i);
-
-/*
- * The run that happened: `participations` pairs (unit, step), in any order, from the logs of a run; the largest
- * sensitivity of any unit's own steps. Exact where C'C >= 0 over them, else a labelled bound. A unit twice in a step is
- * refused. For options see dpmf_sensitivity_compute.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t participations,
-                                                               const int64_t *unit, const int64_t *step,
-                                                               const dpmf_evaluate_options *options,
-                                                               dpmf_sensitivity *out, int64_t *worst_unit);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 11  Verify
@@ -1019,18 +1059,22 @@ typedef struct dpmf_check {
 typedef struct dpmf_verification dpmf_verification;
 
 /*
- * DPMF_OK whatever the checks say. The other forms take the bytes of a file, or its path: one that is a container but whose digest,
- * description or objects do not hold together is a check that fails; DPMF_ERROR_FORMAT if it is not a container.
+ * DPMF_OK whatever the checks say. A file that is a container but whose digest, description or objects do not hold
+ * together is a check that fails; DPMF_ERROR_FORMAT if it is not a container.
  */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run,
-                                                 dpmf_verification **out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run,
-                                                       dpmf_verification **out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out);
 DPMF_API void dpmf_verification_free(dpmf_verification *verification);
 DPMF_API int dpmf_verification_ok(const dpmf_verification *verification);
 DPMF_API int64_t dpmf_verification_count(const dpmf_verification *verification);
 DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *verification, int64_t i);
+
+/* ---- expert ---- */
+
+/* The same for the bytes of a file, and for a mechanism in memory. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run,
+                                                       dpmf_verification **out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run,
+                                                 dpmf_verification **out);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 12  Sampler: which units (examples, users) take part in step t
@@ -1068,16 +1112,6 @@ DPMF_API double dpmf_sampler_expected(const dpmf_sampler *sampler);
 /* The units of the next step, rising, each once; past the last step an error. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_next(dpmf_sampler *sampler, int64_t *batch, int64_t *count);
 
-/*
- * scheduled only: the next step when only `available` units (rising) can be reached; as many of those that may take
- * part as there are, up to M, chosen by the secret order. The choice must not depend on the units' data.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_offer(dpmf_sampler *sampler, int64_t available, const int64_t *unit,
-                                                        int64_t *batch, int64_t *count);
-
-DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next batch */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
-
 /* What it realises: a participation ("cyclic:4,250", ...; NULL: none that is sure) and a sampling. */
 DPMF_API const char *dpmf_sampler_participation(const dpmf_sampler *sampler);
 DPMF_API dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *sampler);
@@ -1089,6 +1123,19 @@ DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
  * A participation that allows less is fine: single for cyclic with one epoch, cyclic for min-sep or shuffled, ...
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_check(const dpmf_sampler *sampler, const dpmf_mechanism *mechanism);
+
+DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next batch */
+
+/* ---- expert ---- */
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
+
+/*
+ * scheduled only: the next step when only `available` units (rising) can be reached; as many of those that may take
+ * part as there are, up to M, chosen by the secret order. The choice must not depend on the units' data.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_offer(dpmf_sampler *sampler, int64_t available, const int64_t *unit,
+                                                        int64_t *batch, int64_t *count);
 
 /* Everything but the key, for samplers whose past matters (offers); bound to the sampler, authenticated by the key. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_encode(const dpmf_sampler *sampler, uint8_t **bytes, size_t *size);
@@ -1126,14 +1173,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, c
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
                                                            dpmf_dataset **out);
 
-/* Copies: count x features numbers, labels in [0, classes), NULL or the unit of each example, from 0. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes,
-                                                         const float *x, const int32_t *label, const int64_t *unit,
-                                                         dpmf_dataset **out);
-
-/* Examples [first, first + count) as a data set of its own, say to hold some out. Classes and units keep their numbers. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
-                                                        dpmf_dataset **out);
 DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
@@ -1198,8 +1237,6 @@ DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer); /* of the mech
  * of the second.
  */
 DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
-DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* part of the last batch; not private */
-DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
 
 /* Part of the examples that the model puts right, and the mean cross-entropy. Not private where the data are not public. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
@@ -1211,6 +1248,21 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *t
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_save(dpmf_trainer *trainer, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_load(dpmf_trainer *trainer, const char *path);
+
+/* ---- expert ---- */
+
+/* A data set from memory, copied: count x features numbers, labels in [0, classes), NULL or the unit of each example, from 0. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes,
+                                                         const float *x, const int32_t *label, const int64_t *unit,
+                                                         dpmf_dataset **out);
+
+/* Examples [first, first + count) as a data set of its own, say to hold some out. Classes and units keep their numbers. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
+                                                        dpmf_dataset **out);
+
+/* What the run says of itself. */
+DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* part of the last batch; not private */
+DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
@@ -1224,9 +1276,13 @@ typedef struct dpmf_array {
 
 /* Every value must be finite. Free with dpmf_array_free. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_load(const char *path, dpmf_array *out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_save(const char *path, const dpmf_array *array);
 DPMF_API void dpmf_array_free(dpmf_array *array);
+
+/* ---- expert ---- */
+
+/* The same from the bytes of a file. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
 
 #ifdef __cplusplus
 }

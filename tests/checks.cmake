@@ -11,6 +11,8 @@ dpmf_test(check_object_law LABELS check
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 dpmf_test(check_object_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_object_law.py" --self-test
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+dpmf_test(check_tests LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py")
+dpmf_test(check_tests_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
 if(TARGET dpmf)

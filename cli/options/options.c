@@ -19,7 +19,7 @@
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
 
 #define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|file:PATH.npy"
-#define PARTICIPATIONS "single|cyclic:K,B|minsep:K,B|shuffled:K,B|full"
+#define PARTICIPATIONS "single|cyclic:K,B|min-sep:K,B|shuffled:K,B|full"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",

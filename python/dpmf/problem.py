@@ -94,7 +94,7 @@ class Workload(Object):
 
 
 class Participation(Object):
-    """In which steps one privacy unit's data may be used: "single", "cyclic:K,B", "minsep:K,B", "shuffled:K,B", "full".
+    """In which steps one privacy unit's data may be used: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full".
 
     >>> Participation("cyclic:4,250", 1000).count
     4

@@ -35,10 +35,10 @@ def probe():
 
 
 class Abi(Case):
-    def test_is_current(self):
+    def test_the_abi_is_that_of_the_header(self):
         python(REPOSITORY / "python" / "tools" / "generate_abi.py", "--check")
 
-    def test_sizes_places_and_values(self):
+    def test_sizes_places_and_values_are_those_of_the_compiler(self):
         self.assertGreater(len(STRUCTURES), 15)
         self.assertGreater(len(ENUMS), 10)
         told = dict(line.rsplit(" ", 1) for line in compile_c(probe(), self.folder)().decode().splitlines())

@@ -12,7 +12,7 @@ import dpmf
 
 
 class Problems(Case):
-    def test_workloads(self):
+    def test_a_workload_applies_and_solves(self):
         w = dpmf.Workload("momentum:0.5", 5)
         x = np.arange(5.0) + 1
         m = o = 0.0
@@ -29,7 +29,12 @@ class Problems(Case):
         self.refused(dpmf.ArgumentError, "accepted: (3,)", dpmf.Workload.sgd, 3, learning_rate=[1.0])
         self.refused(dpmf.ArgumentError, "accepted: 5", w.apply, [1.0, 2.0])
 
-    def test_strategies(self):
+    def test_min_sep_is_read_with_and_without_its_hyphen(self):
+        for what in ("min-sep:3,10", "minsep:3,10"):
+            p = dpmf.Participation(what, 60)
+            self.assertEqual((p.count, p.separation, p.text), (3, 10, "minsep:3,10"))
+
+    def test_every_strategy_is_its_matrices(self):
         w = dpmf.Workload("prefix", 12)
         for s in (
             dpmf.Strategy("toeplitz", w),
@@ -63,7 +68,7 @@ class Problems(Case):
             self.assertGreaterEqual(m.ratio, 1.0)
             self.assertEqual(m.ratio, m.rms_loss / m.lower_bound.rms_loss)
 
-    def test_calibrated(self):
+    def test_a_calibrated_mechanism_keeps_its_epsilon(self):
         for more in (
             {},
             {"adjacency": "replace-one"},
@@ -79,7 +84,7 @@ class Problems(Case):
         self.refused(dpmf.ArgumentError, "together", mechanism, "bsr", epsilon=1.0)
         self.refused(dpmf.ArgumentError, "one of them", mechanism, "bsr", sigma=1.0, epsilon=1.0, delta=1e-6)
 
-    def test_observed(self):
+    def test_a_log_has_the_sensitivity_of_its_worst_unit(self):
         """The run that happened: from C itself, over the steps of each unit."""
         m = mechanism("bsr", 24, participation="cyclic:3,8")
         c = m.strategy.encoder()
@@ -93,13 +98,13 @@ class Problems(Case):
         self.assertRaises(dpmf.ArgumentError, m.observed_sensitivity, [1, 1], [2, 2])
         self.refused(dpmf.ArgumentError, "2 units and 1 steps", m.observed_sensitivity, [1, 1], [2])
 
-    def test_memory(self):
+    def test_memory_of_the_noise_is_announced(self):
         m = mechanism("bsr", 24)
         self.assertEqual(m.noise_memory(1000, "float64")[1], 2 * m.noise_memory(1000)[1])
         self.assertGreater(m.noise_memory(1000)[0], m.noise_memory(1000)[1])
         self.refused(dpmf.ArgumentError, "accepted: float32, float64", m.noise_memory, 1000, "float16")
 
-    def test_certificate(self):
+    def test_an_optimum_comes_with_its_certificate(self):
         m = dpmf.optimize("dense", 64)
         self.assertEqual(m.certificate.outcome, "converged")
         self.assertLessEqual(m.certificate.optimum_lower, m.rms_loss * (1 + 1e-9))
@@ -124,7 +129,7 @@ class Problems(Case):
 
 
 class Files(Case):
-    def test_round_trip(self):
+    def test_a_mechanism_comes_back_from_file_bytes_and_pickle(self):
         m = mechanism("tvblt", 50)
         m.save(self.folder / "m.dpmf")
         again = dpmf.load(self.folder / "m.dpmf")
@@ -135,7 +140,7 @@ class Files(Case):
         self.assertTrue(again.verify())
         self.assertTrue(all(check.ok is not False for check in again.verify().checks))
 
-    def test_bad_files(self):
+    def test_bad_files_are_refused(self):
         data = bytearray(mechanism("bsr", 8).to_bytes())
         data[-1] ^= 1
         self.assertRaises(dpmf.FormatError, dpmf.Mechanism.from_bytes, bytes(data))
@@ -150,7 +155,7 @@ class Files(Case):
 
 
 class Accounting(Case):
-    def test_both_ways(self):
+    def test_calibrating_and_accounting_agree(self):
         for options in ({}, {"sampling": "poisson:0.01", "steps": 500}, {"adjacency": "replace-one"}):
             found = dpmf.calibrate(1.5, 1e-6, **options)
             self.assertAlmostEqual(dpmf.account(found.sigma, delta=1e-6, **options).epsilon, 1.5, delta=3e-3)
@@ -158,7 +163,7 @@ class Accounting(Case):
         self.assertEqual(dpmf.account(1.0, delta=1e-6).kind, "exact")
         self.assertEqual(dpmf.account(1.0, delta=1e-6, sampling="poisson:0.01", steps=10).kind, "upper bound")
 
-    def test_refused(self):
+    def test_accounting_refuses_bad_questions(self):
         self.refused(dpmf.ArgumentError, "one of delta and epsilon", dpmf.account, 1.0)
         self.refused(dpmf.ArgumentError, "sigma", dpmf.account, -1.0, delta=1e-6)
         self.refused(dpmf.ArgumentError, "sampling", dpmf.account, 1.0, delta=1e-6, sampling="bernoulli:1")
@@ -169,7 +174,7 @@ class Accounting(Case):
 
 
 class Designs(Case):
-    def test_design(self):
+    def test_a_design_keeps_its_promises(self):
         m = dpmf.design(60, 3, 4.0, 1e-5, workload="momentum:0.9", dim=1000)
         report = m.design
         chosen = report.candidates[report.chosen]
@@ -186,7 +191,7 @@ class Designs(Case):
         self.refused(dpmf.ArgumentError, "epochs", dpmf.design, 60, 0, 4.0, 1e-5)
         self.refused(TypeError, "dims", dpmf.design, 60, 3, 4.0, 1e-5, dims=3)
 
-    def test_amplified_and_federated(self):
+    def test_amplified_and_federated_designs_say_what_they_assume(self):
         m = dpmf.design(60, 3, 4.0, 1e-5, sampling="block-cyclic", dim=1000)
         self.assertTrue(m.sampling.startswith(("block-cyclic", "poisson")), m.sampling)
         m = dpmf.design(60, 3, 4.0, 1e-5, federated=True, separation_low=10, separation_high=20, dim=1000)
@@ -194,7 +199,7 @@ class Designs(Case):
 
 
 class Counting(Case):
-    def test_running_sums(self):
+    def test_running_sums_are_those_of_the_workload(self):
         for workload in ("prefix", "momentum:0.5", "nesterov:0.9", "decay:0.1"):
             m = dpmf.evaluate("identity", 30, workload, sigma=2.0)
             noise = m.noise(2, 1.0, KEY, dtype="float64")
@@ -209,7 +214,7 @@ class Counting(Case):
                 )
             np.testing.assert_allclose([a[1] for a in answers], m.per_step_error)
 
-    def test_refused(self):
+    def test_counting_refuses_matrices_and_bad_rows(self):
         m = dpmf.evaluate("identity", 4, np.tril(np.ones((4, 4))))
         self.refused(dpmf.UnsupportedError, "named workload", dpmf.Counter, m)
         counter = dpmf.Counter(mechanism("toeplitz", 4))
@@ -238,7 +243,7 @@ print(*sorted(names - set(sys.stdlib_module_names)))
 
 
 class Pictures(Case):
-    def test_plots(self):
+    def test_plots_have_the_errors_and_the_coefficients(self):
         class Axes:
             def plot(self, *values, **style):
                 self.values = values

@@ -30,7 +30,7 @@ def blocks(path):
 
 
 class Docs(Case):
-    def test_docstrings(self):
+    def test_the_examples_in_docstrings_run(self):
         tried = 0
         for module in pkgutil.walk_packages(dpmf.__path__, "dpmf."):
             parts = module.name.split(".")
@@ -42,7 +42,7 @@ class Docs(Case):
         self.assertGreater(tried, 30)
 
     @unittest.skipIf(torch is None, "torch is not installed")
-    def test_readme(self):
+    def test_the_examples_of_the_readme_run(self):
         first, second = blocks(REPOSITORY / "python" / "README.md")
         self.assertEqual(blocks(REPOSITORY / "README.md"), [first])
         self.assertLessEqual(len([line for line in first.splitlines() if line.strip()]), 15)
@@ -53,7 +53,7 @@ class Docs(Case):
         python("-c", second, cwd=self.folder)
 
     @unittest.skipIf(opacus is None, "opacus is not installed")
-    def test_page(self):
+    def test_the_examples_of_the_page_run(self):
         """A block is a part of the example, or runs after the README's and those before it."""
         example = (REPOSITORY / "examples" / "train_torch.py").read_text(encoding="utf-8")
         own = [block for block in blocks(REPOSITORY / "docs" / "python.md") if block not in example]
@@ -61,7 +61,7 @@ class Docs(Case):
         python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
 
     @unittest.skipIf(torch is None, "torch is not installed")
-    def test_example(self):
+    def test_the_example_trains_and_resumes(self):
         """On made-up images; a second run finds nothing left to do."""
         generator = np.random.default_rng(1)
         for part, count in (("train", 240), ("t10k", 50)):
@@ -90,7 +90,7 @@ class Docs(Case):
         self.assertNotIn("epoch", again)
 
     @unittest.skipIf(opacus is None, "opacus is not installed")
-    def test_reference_is_current(self):
+    def test_the_reference_is_current(self):
         python(REPOSITORY / "python" / "tools" / "generate_api.py", "--check")
 
 

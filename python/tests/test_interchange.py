@@ -19,7 +19,7 @@ except ImportError:
 
 
 class Interchange(Case):
-    def test_what_is_handed_out(self):
+    def test_coefficients_handed_out_make_the_matrix(self):
         w = dpmf.Workload("prefix", 12)
         for s in (
             dpmf.Strategy("bsr", w, bands=4),
@@ -39,7 +39,7 @@ class Interchange(Case):
         np.testing.assert_allclose(blt.strategy.column(0)[1:], (scale * decay ** (t - 1)).sum(axis=1), rtol=1e-12)
         self.assertEqual(interchange.jax_privacy_stddev(blt, 2.0), 2.0 * 1.25 * blt.sensitivity.value)
 
-    def test_refused(self):
+    def test_strategies_without_coefficients_are_refused(self):
         w = dpmf.Workload("prefix", 12)
         for words, s in (
             ("normalized", dpmf.Strategy("bsr", w, bands=4).normalized()),
@@ -52,7 +52,7 @@ class Interchange(Case):
         self.refused(dpmf.ArgumentError, "no sigma", interchange.jax_privacy_stddev, dpmf.evaluate("identity", 3), 1.0)
 
     @unittest.skipIf(jax is None, "jax_privacy is not installed")
-    def test_jax_privacy_on_impulses(self):
+    def test_jax_privacy_makes_the_same_matrix(self):
         w = dpmf.Workload("prefix", 40)
         for s in (
             dpmf.Strategy("bsr", w, bands=6),

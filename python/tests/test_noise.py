@@ -34,7 +34,7 @@ def joined(parts):
 class Bytes(Case):
     """With the same key C, NumPy and torch have the same bytes."""
 
-    def test_c_numpy_torch(self):
+    def test_c_numpy_and_torch_get_the_same_bytes(self):
         program = compile_c((pathlib.Path(__file__).parent / "noise_program.c").read_text(), self.folder)
         for family in FAMILIES:
             for dtype in ("float32", "float64"):
@@ -57,7 +57,7 @@ class Bytes(Case):
                         stream.fill_(tensors)
                         self.assertEqual(joined([x.numpy() for x in tensors]), filled[t])
 
-    def test_add_is_the_same_for_all(self):
+    def test_adding_is_the_same_for_all(self):
         m = mechanism()
         whole, parts = np.full(DIM, 0.5, np.float32), arrays(np.float32)
         m.noise(DIM, 1.0, KEY).add_(whole, factor=-0.5)
@@ -78,7 +78,7 @@ class Bytes(Case):
         np.testing.assert_array_equal(rows(m.noise(5000, 1.0, KEY, offset=1234, count=77), 20), wanted[:, 1234:1311])
         self.assertFalse(np.array_equal(rows(m.noise(5000, 1.0, KEY, label="other"), 20), wanted))
 
-    def test_law(self):
+    def test_rows_have_the_covariance_of_the_decoder(self):
         """W Z has the covariance W W' x scale^2; false alarm below 1e-9 for each of 400 entries (6.5 standard errors)."""
         m, count = mechanism("toeplitz"), 40000
         x = rows(m.noise(count, 2.0, KEY, dtype="float64"), 20)
@@ -89,7 +89,7 @@ class Bytes(Case):
 
 
 class Resume(Case):
-    def test_saved_in_one_resumed_in_another(self):
+    def test_what_one_saved_the_other_resumes(self):
         program = compile_c((pathlib.Path(__file__).parent / "noise_program.c").read_text(), self.folder)
         for family in FAMILIES:
             m, checkpoint = mechanism(family), self.folder / ("%s.checkpoint" % family)
@@ -107,7 +107,7 @@ class Resume(Case):
             told = program(self.folder / "m.dpmf", DIM, 0.75, "float32", 13, 7, "load", str(checkpoint) + "2")
             self.assertEqual(told, wanted[13:].tobytes())
 
-    def test_state_dict(self):
+    def test_a_state_dict_goes_on_and_holds_no_key(self):
         for family in FAMILIES:
             for buffers in (False, True):
                 m = mechanism(family)
@@ -144,7 +144,7 @@ class Resume(Case):
         damaged["buffers"] = damaged["buffers"][:-1] + bytes([damaged["buffers"][-1] ^ 1])
         self.assertRaises(dpmf.FormatError, stream.load_state_dict, damaged)
 
-    def test_state_file(self):
+    def test_a_state_file_gives_each_row_once(self):
         m, path = mechanism(), self.folder / "run.state"
         wanted = rows(m.noise(DIM, 1.0, KEY), 20)
         with m.noise(DIM, 1.0, KEY, state=path) as stream:
@@ -159,7 +159,7 @@ class Resume(Case):
             stream.seek(3)
             np.testing.assert_array_equal(stream.next(), wanted[3])
 
-    def test_key_files(self):
+    def test_a_key_file_is_for_its_owner_alone(self):
         path = self.folder / "run.key"
         m = mechanism()
         first = m.noise(DIM, 1.0, path).next()
@@ -170,12 +170,12 @@ class Resume(Case):
         self.assertFalse(np.array_equal(m.noise(DIM, 1.0).next(), m.noise(DIM, 1.0).next()))
         self.assertNotEqual(dpmf.create_key(), dpmf.create_key())
 
-    def test_no_key_no_state(self):
+    def test_without_a_key_file_there_is_no_state(self):
         self.refused(dpmf.StateError, "key file", mechanism().noise(DIM, 1.0).state_dict)
 
 
 class Refused(Case):
-    def test_arrays(self):
+    def test_arrays_that_do_not_fit_are_refused_unchanged(self):
         stream = mechanism().noise(SHAPES, 1.0, KEY)
         good = arrays(np.float32)
         before = joined(good)
@@ -204,7 +204,7 @@ class Refused(Case):
         self.assertRaises(dpmf.ArgumentError, stream.add_, good, factor=float("nan"))
 
     @unittest.skipIf(torch is None, "torch is not installed")
-    def test_tensors(self):
+    def test_tensors_that_do_not_fit_are_refused(self):
         stream = mechanism().noise(12, 1.0, KEY)
         for words, bad in (
             ("float64", torch.zeros(12, dtype=torch.float64)),
@@ -220,7 +220,7 @@ class Refused(Case):
             self.refused(dpmf.ArgumentError, words, stream.add_, bad)
         self.assertEqual(stream.step, 0)
 
-    def test_options(self):
+    def test_stream_options_out_of_range_are_refused(self):
         m = mechanism()
         for words, shapes, options in (
             ("dim = 0", 0, {}),
@@ -238,7 +238,7 @@ class Refused(Case):
         self.refused(dpmf.ArgumentError, "31 bytes, accepted: 32", m.noise, 5, 1.0, KEY[1:])
         self.refused(dpmf.ArgumentError, "is a int", m.noise, 5, 1.0, 3)
 
-    def test_closed(self):
+    def test_a_closed_stream_gives_nothing(self):
         stream = mechanism().noise(5, 1.0, KEY)
         self.assertNotIn(KEY.hex(), repr(stream))
         stream.close()
@@ -254,7 +254,7 @@ class Refused(Case):
             self.refused(dpmf.ClosedError, "closed", use)
         self.assertEqual(repr(stream), "NoiseStream(closed)")
 
-    def test_past_the_last_step(self):
+    def test_a_row_past_the_last_step_is_refused(self):
         stream = mechanism("bsr", 8).noise(5, 1.0, KEY)
         rows(stream, 8)
         row = np.full(5, 3.0, np.float32)
@@ -262,7 +262,7 @@ class Refused(Case):
         self.refused(dpmf.ArgumentError, "the mechanism has 8 steps", stream.fill_, row)
         self.assertTrue(np.all(row == 3.0))
 
-    def test_fork(self):
+    def test_after_a_fork_the_child_gets_no_rows(self):
         for prefetch in (False, True):
             stream = mechanism().noise(5, 1.0, KEY, prefetch=prefetch)
             stream.next()
@@ -315,7 +315,7 @@ class Refused(Case):
         [t.join() for t in threads]
         self.assertEqual(set(found), wanted)
 
-    def test_commitment_is_the_librarys(self):
+    def test_the_commitment_is_the_librarys(self):
         """The key's name in a state is the one in the library's files: bytes 200 to 232 of a checkpoint."""
         stream = mechanism().noise(5, 1.0, KEY)
         stream.save(self.folder / "checkpoint")

@@ -61,7 +61,7 @@ def weights(model):
 
 @unittest.skipIf(torch is None, "opacus is not installed")
 class Opacus(Case):
-    def test_covariance_over_steps(self):
+    def test_the_noise_has_the_covariance_of_the_decoder(self):
         """Noise of a model whose gradients are zero: covariance W W' x scale^2; false alarm below 1e-9 an entry."""
         m = mechanism("tvblt", STEPS)
         p = torch.nn.Parameter(torch.zeros(WIDTH))
@@ -83,7 +83,7 @@ class Opacus(Case):
         rows = m.noise(WIDTH, 2.0, KEY)
         np.testing.assert_allclose(np.stack(x), np.stack([rows.next() for _ in range(STEPS)]), atol=1e-4)
 
-    def test_gradients_stay(self):
+    def test_the_gradients_are_those_of_opacus(self):
         """Noise aside, Opacus' own step."""
         m = mechanism("tvblt", STEPS)
         model, optimizer, loader, _, _ = make(m)
@@ -119,7 +119,7 @@ class Opacus(Case):
             optimizer.step()
         self.assertEqual(attached.noise.step, STEPS // 3)
 
-    def test_checkpoints(self):
+    def test_a_checkpoint_goes_on_with_the_same_weights(self):
         m = mechanism("tvblt", STEPS)
         whole, optimizer, loader, _, _ = make(m)
         train(whole, optimizer, loader)
@@ -147,7 +147,7 @@ class Opacus(Case):
             saved[2],
         )
 
-    def test_refused(self):
+    def test_other_optimizers_and_changed_settings_are_refused(self):
         m = mechanism("identity", 3)
         model, optimizer, loader, _, attached = make(m)
         self.refused(dpmf.ArgumentError, "DPOptimizer", dpmf.opacus.attach, torch.optim.SGD(model.parameters()), m)

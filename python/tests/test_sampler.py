@@ -20,7 +20,7 @@ ALL = (
 
 
 class Samplers(Case):
-    def test_batches(self):
+    def test_batches_rise_and_come_again_after_a_seek(self):
         for what in ALL:
             sampler = dpmf.Sampler(what, 100, 40, KEY)
             batches = list(sampler)
@@ -34,7 +34,7 @@ class Samplers(Case):
             for batch in batches[25:]:
                 np.testing.assert_array_equal(again.next(), batch)
 
-    def test_state(self):
+    def test_a_state_goes_on_with_the_same_batches(self):
         for what in ALL:
             first = dpmf.Sampler(what, 100, 40, KEY)
             [first.next() for _ in range(9)]
@@ -46,17 +46,17 @@ class Samplers(Case):
             self.assertRaises(dpmf.Error, other.load_state_dict, first.state_dict())
             self.assertRaises(dpmf.StateError, other.load_state_dict, {})
 
-    def test_offers(self):
+    def test_only_offered_units_are_taken(self):
         sampler = dpmf.Sampler("scheduled:3,2,4", 50, 10, KEY)
         self.assertLessEqual(set(sampler.offer(np.arange(20, 30))), set(range(20, 30)))
 
-    def test_held_against_the_mechanism(self):
+    def test_a_sampler_is_held_against_the_mechanism(self):
         m = mechanism("bsr", 40, participation="cyclic:4,10")
         dpmf.Sampler("cyclic:10", 100, 40, KEY, mechanism=m)
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "poisson:0.1", 100, 40, KEY, mechanism=m)
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "shuffled:10", 100, 40, KEY, mechanism=m)
 
-    def test_refused(self):
+    def test_bad_samplers_and_keys_are_refused(self):
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "sometimes", 100, 40, KEY)
         self.refused(dpmf.ArgumentError, "3 bytes, accepted: 32", dpmf.Sampler, "cyclic:10", 100, 40, b"abc")
         sampler = dpmf.Sampler("cyclic:10", 100, 40)

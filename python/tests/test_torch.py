@@ -40,7 +40,7 @@ def reference_sums(model, x, y, clip, names=None):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Steps(Case):
-    def test_gradients_noise_and_groups(self):
+    def test_a_step_is_clipped_gradients_plus_a_row_of_noise(self):
         """Every step is the sum of clipped gradients and the row of noise, over the expected batch, into the optimizer."""
         model, optimizer, _, private = training.make_run()
         other, plain = training.make_model()
@@ -56,7 +56,7 @@ class Steps(Case):
             plain.step()
             torch.testing.assert_close(training.weights(model), training.weights(other), rtol=1e-4, atol=1e-6)
 
-    def test_norms(self):
+    def test_no_example_passes_the_clip_norm(self):
         """Never above the clip norm, and no further below it than 2^-15 of it."""
         from dpmf.torch.private import example_norms
 
@@ -84,7 +84,7 @@ class Steps(Case):
         self.assertEqual([run[3].steps_taken for run in runs], [1, 1])
         torch.testing.assert_close(training.weights(runs[0][0]), training.weights(runs[1][0]), rtol=1e-5, atol=1e-7)
 
-    def test_empty_batch_has_noise(self):
+    def test_an_empty_batch_has_noise(self):
         model, _, _, private = training.make_run()
         x, y = training.make_data()[:12]
         before = training.weights(model)
@@ -92,7 +92,7 @@ class Steps(Case):
         self.assertEqual(private.steps_taken, 1)
         self.assertFalse(torch.equal(before, training.weights(model)))
 
-    def test_several_inputs_double_and_frozen(self):
+    def test_several_inputs_doubles_and_frozen_layers_work(self):
         class Two(torch.nn.Module):
             def __init__(self):
                 super().__init__()
@@ -110,7 +110,7 @@ class Steps(Case):
         self.assertTrue(torch.equal(model.b.weight, frozen))
         self.assertEqual((private.noise.dim, private.noise.dtype), (8, "float64"))
 
-    def test_half_precision_parameters(self):
+    def test_half_precision_parameters_take_float32_noise(self):
         model = torch.nn.Linear(4, 3).bfloat16()
         private = dpmf.torch.make_private(
             model, torch.optim.SGD(model.parameters(), lr=0.1), mechanism(), 1.0, 2, key=KEY
@@ -118,7 +118,7 @@ class Steps(Case):
         private.step(torch.randn(2, 4).bfloat16(), torch.tensor([0, 2]))
         self.assertEqual((model.weight.grad.dtype, private.noise.dtype), (torch.bfloat16, "float32"))
 
-    def test_refused(self):
+    def test_steps_without_noise_or_batch_are_refused(self):
         model, optimizer, sampler, private = training.make_run()
         x, y = training.make_data()[:12]
         self.refused(dpmf.ArgumentError, "without noise", optimizer.step)
@@ -154,7 +154,7 @@ class Steps(Case):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Checkpoints(Case):
-    def test_round_trip_under_weights_only(self):
+    def test_a_checkpoint_comes_back_under_weights_only(self):
         for buffers in (False, True):
             model, optimizer, sampler, private = training.make_run()
             training.train(sampler, private, 10)
@@ -170,7 +170,7 @@ class Checkpoints(Case):
             training.train(sampler, private)
             self.assertTrue(torch.equal(training.weights(model), training.weights(again)))
 
-    def test_refused(self):
+    def test_a_checkpoint_of_another_run_is_refused_by_name(self):
         _, optimizer, sampler, private = training.make_run()
         training.train(sampler, private, 2)
         saved = optimizer.state_dict()
@@ -192,7 +192,7 @@ class Checkpoints(Case):
         self.refused(dpmf.StateError, "key file", training.make_run(key=None)[1].state_dict)
         self.refused(dpmf.StateError, "key file", training.make_run(key=None, noise="device")[1].state_dict)
 
-    def test_killed_and_resumed(self):
+    def test_a_killed_run_ends_with_the_same_bits(self):
         """Bit for bit the uninterrupted run, with key file, state file and checkpoints in three processes."""
         whole, broken = self.folder / "whole", self.folder / "broken"
         whole.mkdir()
@@ -218,7 +218,7 @@ class Checkpoints(Case):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Batches(Case):
-    def test_every_sampler(self):
+    def test_every_sampler_feeds_a_loader(self):
         from test_sampler import ALL
 
         data = torch.utils.data.TensorDataset(torch.arange(100))
@@ -248,7 +248,7 @@ class Batches(Case):
         training.train(sampler, private)
         self.assertTrue(torch.equal(training.weights(model), training.weights(straight)))
 
-    def test_refused(self):
+    def test_batches_without_steps_or_key_are_refused(self):
         self.refused(dpmf.ArgumentError, "steps", dpmf.torch.BatchSampler, "cyclic:3", 9, KEY)
         self.refused(dpmf.ArgumentError, "the same one", dpmf.torch.BatchSampler, "cyclic:3", 9, steps=3, world=2)
         self.refused(dpmf.ArgumentError, "cannot be split", dpmf.torch.shard_of, 2, 0, 3)
@@ -268,7 +268,7 @@ class Device(Case):
         yield dpmf.Strategy("bsr", w, bands=3).normalized()
         yield dpmf.Strategy.toeplitz(8, [1, 0.5, 0.2]).stamped(3)
 
-    def test_recursion_against_the_librarys(self):
+    def test_the_recursion_is_that_of_the_library(self):
         """The same seeds through torch operations and through the library: double to 1e-12, float to 1e-5."""
         generator, tried = np.random.default_rng(2), 0
         for s in self.strategies():
@@ -290,7 +290,7 @@ class Device(Case):
             self.refused(dpmf.ArgumentError, "24 steps", wide.row, torch.zeros(1, count, dtype=torch.float64))
         self.assertGreaterEqual(tried, 11)
 
-    def test_against_the_c_stream(self):
+    def test_the_device_gives_the_rows_of_the_c_stream(self):
         """Given the seeds of the C stream (identity has W = I: its rows are seeds; C x rows for others), the same rows."""
         for name in ("bsr", "blt", "tvblt", "banded"):
             m = mechanism(name, 24)
@@ -301,7 +301,7 @@ class Device(Case):
                 mine = recursion.row(torch.from_numpy(seeds[t : t + 1])) * 1.25 * m.sensitivity.value
                 np.testing.assert_allclose(mine.numpy(), x[t], rtol=1e-9, atol=1e-9)
 
-    def test_training_and_resuming(self):
+    def test_training_on_the_device_resumes_with_the_same_bits(self):
         model, optimizer, sampler, private = training.make_run(noise="device")
         training.train(sampler, private, 7)
         file = io.BytesIO()
@@ -318,7 +318,7 @@ class Device(Case):
             dpmf.StateError, "clip_norm", training.make_run(noise="device", clip_norm=1.0)[1].load_state_dict, saved[1]
         )
 
-    def test_law(self):
+    def test_device_noise_has_the_covariance_of_the_decoder(self):
         """Covariance of the device noise over steps; false alarm below 1e-9 an entry (6.5 standard errors)."""
         m, count = mechanism("tvblt", 12), 40000
         noise = dpmf.torch.DeviceNoise(m, count, 2.0, KEY, dtype=torch.float64)
@@ -332,7 +332,7 @@ class Device(Case):
         spread = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / count)
         self.assertLess(np.max(np.abs(np.stack(x) @ np.stack(x).T / count - wanted) / spread), 6.5)
 
-    def test_rows_from_the_host(self):
+    def test_rows_from_the_host_are_those_of_the_stream(self):
         stream = mechanism().noise(6, 1.0, KEY)
         wanted = stream.next()
         stream.seek(0)
@@ -340,7 +340,7 @@ class Device(Case):
         dpmf.torch.noise.HostNoise(stream, torch.float32, False).add_(parts)
         np.testing.assert_array_equal(np.concatenate([p.reshape(-1).numpy() for p in parts]), wanted)
 
-    def test_does_not_stream(self):
+    def test_what_does_not_stream_is_refused(self):
         m = dpmf.evaluate("fft", 8, sigma=1.0)
         if not m.strategy.streams:
             self.refused(dpmf.UnsupportedError, "do not stream", dpmf.torch.Recursion, m.strategy, 5)
@@ -358,7 +358,7 @@ class Distributed(Case):
         self.assertEqual([p.wait(300) for p in processes], [0] * world)
         return torch.load(folder / "weights.pt", weights_only=True)
 
-    def test_several_processes(self):
+    def test_several_processes_give_the_weights_of_one(self):
         """2 and 3 gloo processes: one process's weights up to the rounding of the all-reduce; noise counted once."""
         model, optimizer, sampler, private = training.make_run()
         training.train(sampler, private)
@@ -385,7 +385,7 @@ class Distributed(Case):
             for _ in range(24):
                 self.assertEqual(whole.next().tobytes(), b"".join(part.next().tobytes() for part in parts))
 
-    def test_sharded_parameters(self):
+    def test_sharded_parameters_give_the_weights_of_one(self):
         model, _ = training.make_model()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         m = training.make_mechanism()

@@ -249,7 +249,7 @@ static dpmf_status check_task(const dpmf_i_optimize_task *task) {
                                 task->participation->text, (long long)task->participation->count,
                                 (long long)task->participation->separation);
     if (kind == DPMF_PARTICIPATION_SINGLE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, minsep, full");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",

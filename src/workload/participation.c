@@ -13,6 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * As they stand in an object's text, and so in mechanism files and JSON. "minsep" stays as it is there, since digests
+ * cover it; what people type, and read as what to type, is "min-sep", as for samplings. Both are read.
+ */
 static const char *const NAMES[] = {
     [DPMF_PARTICIPATION_SINGLE] = "single",
     [DPMF_PARTICIPATION_CYCLIC] = "cyclic",
@@ -22,9 +26,17 @@ static const char *const NAMES[] = {
 };
 enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
 
+static const char *typed_name(dpmf_participation_kind kind) {
+    return kind == DPMF_PARTICIPATION_MIN_SEPARATION ? "min-sep" : NAMES[kind];
+}
+
+static int is_name(const char *name, const char *text, size_t length) {
+    return strlen(name) == length && memcmp(text, name, length) == 0;
+}
+
 /* Can k participations, b apart, happen in n steps, and can no more happen where the pattern fixes their number? */
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
-    const char *name = NAMES[kind];
+    const char *name = typed_name(kind);
     if (k < 1 || k > n)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
@@ -83,17 +95,18 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
     size_t length = text == NULL ? 0 : strcspn(text, ":");
     for (int kind = 0; kind < NAME_COUNT && text != NULL; kind++) {
         int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
-        if (strlen(NAMES[kind]) != length || memcmp(text, NAMES[kind], length) != 0) continue;
+        const char *typed = typed_name((dpmf_participation_kind)kind);
+        if (!is_name(NAMES[kind], text, length) && !is_name(typed, text, length)) continue;
         if (plain && text[length] == '\0')
             return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
         if (plain || text[length] == '\0') break;
         int64_t k = 0, b = 0;
-        TRY(parse_pair(NAMES[kind], text + length + 1, &k, &b));
+        TRY(parse_pair(typed, text + length + 1, &k, &b));
         return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
     }
     char shown[64] = "";
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "participation '%s', accepted: single, cyclic:K,B, minsep:K,B, shuffled:K,B, full",
+                            "participation '%s', accepted: single, cyclic:K,B, min-sep:K,B, shuffled:K,B, full",
                             text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown));
 }
 

@@ -40,7 +40,7 @@ static dpmf_strategy *banded_root(int64_t steps, int64_t bands) {
 
 /* ---- texts ---- */
 
-static void test_sampling_text(void **state) {
+static void test_samplings_are_read_and_written_and_others_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"none", "poisson:0.01", "block-cyclic:0.001,16", "balls-in-bins:7",
                                         "min-sep:0.25,3"};
@@ -84,7 +84,7 @@ static void test_sampling_text(void **state) {
 
 /* ---- amplification ---- */
 
-static void test_amplify(void **state) {
+static void test_sampling_amplifies_a_banded_strategy(void **state) {
     (void)state;
     dpmf_strategy *c = banded_root(100, 8);
     dpmf_amplification found;
@@ -116,7 +116,7 @@ static void test_amplify(void **state) {
 }
 
 /* A tree has more rows than columns: nothing of the theorem applies. */
-static void test_amplify_refuses_rectangles(void **state) {
+static void test_amplification_refuses_strategies_that_are_not_square(void **state) {
     (void)state;
     dpmf_workload *workload = NULL;
     dpmf_strategy *tree = NULL;
@@ -131,7 +131,7 @@ static void test_amplify_refuses_rectangles(void **state) {
 }
 
 /* Columns and Gram matrices as the definitions say, from whole columns. */
-static void test_schemes(void **state) {
+static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(void **state) {
     (void)state;
     enum { N = 12, B = 3 };
     dpmf_strategy *c = banded_root(N, B);
@@ -179,7 +179,7 @@ static void test_negative_entries_are_refused(void **state) {
 
 /* ---- answers ---- */
 
-static void test_unsampled(void **state) {
+static void test_calibration_without_sampling_is_exact(void **state) {
     (void)state;
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy found, other;
@@ -200,7 +200,7 @@ static void test_unsampled(void **state) {
 }
 
 /* Replace-one without sampling is the Gaussian of twice the sensitivity, by the engine too. */
-static void test_replace_one_limit(void **state) {
+static void test_replace_one_at_probability_1_is_twice_the_gaussian(void **state) {
     (void)state;
     dpmf_account_options o = poisson(1, 5);
     dpmf_privacy found;
@@ -214,7 +214,7 @@ static void test_replace_one_limit(void **state) {
     assert_near(found.epsilon, exact, 1e-12);
 }
 
-static void test_calibrated_sigma_is_certified(void **state) {
+static void test_a_calibrated_sigma_is_certified(void **state) {
     (void)state;
     static const struct {
         double epsilon, delta, q;
@@ -255,7 +255,7 @@ static void test_every_engine_calibrates(void **state) {
     assert_true(sigma[3] > sigma[1] && sigma[3] < 1.2 * sigma[1]);
 }
 
-static void test_budgets(void **state) {
+static void test_budgets_of_steps_and_probability_are_the_largest(void **state) {
     (void)state;
     dpmf_account_options o = poisson(0.01, 0);
     dpmf_privacy found, more;
@@ -291,7 +291,7 @@ static void test_budgets(void **state) {
     assert_int_equal(n, 10 * found.compositions);
 }
 
-static void test_bad_input(void **state) {
+static void test_queries_out_of_range_are_refused(void **state) {
     (void)state;
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy found = {.epsilon = 7};
@@ -324,7 +324,7 @@ static void test_bad_input(void **state) {
     assert_true(found.epsilon == 0);
 }
 
-static void test_statement(void **state) {
+static void test_a_statement_names_unit_and_bound_and_may_be_cut(void **state) {
     (void)state;
     dpmf_account_options o = poisson(0.01, 1000);
     dpmf_privacy found;
@@ -361,7 +361,7 @@ static dpmf_status simulate_once(void) {
     return status;
 }
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_a_calibration_may_fail(void **state) {
     (void)state;
     FAIL_EACH(calibrate_once());
     FAIL_EACH(simulate_once());
@@ -369,19 +369,19 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sampling_text),
-        cmocka_unit_test(test_amplify),
-        cmocka_unit_test(test_amplify_refuses_rectangles),
-        cmocka_unit_test(test_schemes),
+        cmocka_unit_test(test_samplings_are_read_and_written_and_others_refused),
+        cmocka_unit_test(test_sampling_amplifies_a_banded_strategy),
+        cmocka_unit_test(test_amplification_refuses_strategies_that_are_not_square),
+        cmocka_unit_test(test_schemes_have_the_columns_and_gram_matrices_of_the_definition),
         cmocka_unit_test(test_negative_entries_are_refused),
-        cmocka_unit_test(test_unsampled),
-        cmocka_unit_test(test_replace_one_limit),
-        cmocka_unit_test(test_calibrated_sigma_is_certified),
+        cmocka_unit_test(test_calibration_without_sampling_is_exact),
+        cmocka_unit_test(test_replace_one_at_probability_1_is_twice_the_gaussian),
+        cmocka_unit_test(test_a_calibrated_sigma_is_certified),
         cmocka_unit_test(test_every_engine_calibrates),
-        cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_statement),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_budgets_of_steps_and_probability_are_the_largest),
+        cmocka_unit_test(test_queries_out_of_range_are_refused),
+        cmocka_unit_test(test_a_statement_names_unit_and_bound_and_may_be_cut),
+        cmocka_unit_test(test_any_allocation_of_a_calibration_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

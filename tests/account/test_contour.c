@@ -18,7 +18,7 @@ static double epsilon_of(dpmf_i_account_direction direction, double sigma, doubl
 }
 
 /* Computed independently, by another program. */
-static void test_known(void **state) {
+static void test_the_contour_gives_known_values(void **state) {
     (void)state;
     static const struct {
         dpmf_i_account_direction direction;
@@ -51,7 +51,7 @@ static void test_known(void **state) {
 }
 
 /* delta(epsilon(delta)) = delta within the errors, and the contour lies below the Renyi bound. */
-static void test_there_and_back(void **state) {
+static void test_epsilon_of_the_contour_gives_delta_back(void **state) {
     (void)state;
     int answered = 0, asked = 0;
     for (int d = 0; d < 3; d++) {
@@ -78,7 +78,7 @@ static void test_there_and_back(void **state) {
     assert_true(answered >= asked * 8 / 10);
 }
 
-static void test_closed_forms(void **state) {
+static void test_the_contour_meets_its_closed_forms(void **state) {
     (void)state;
     const dpmf_i_account_pair add = {DPMF_I_ACCOUNT_ADD, 1, 0.1, 3};
     double value = NAN, error = NAN;
@@ -102,7 +102,7 @@ static void test_closed_forms(void **state) {
 }
 
 /* Nothing but a number and an honest error, or INFINITY, comes out of the corners. */
-static void test_corners(void **state) {
+static void test_corners_of_the_contour_give_a_number_and_an_error(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.5, 8, 1e3}, probabilities[] = {1e-9, 1e-5, 0.1, 0.999999};
     static const double deltas[] = {-0.7, -20, -690};
@@ -118,7 +118,7 @@ static void test_corners(void **state) {
     }
 }
 
-static void test_refusals(void **state) {
+static void test_the_contour_refuses_pairs_out_of_range(void **state) {
     (void)state;
     const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
     dpmf_i_account_pair bad[] = {good, good, good, good};
@@ -139,7 +139,7 @@ static void test_refusals(void **state) {
     assert_true(value == 17 && error == 17);
 }
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_the_contour_may_fail(void **state) {
     (void)state;
     const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
     double value = 17, error = 17;
@@ -149,8 +149,11 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known),        cmocka_unit_test(test_there_and_back),
-                                       cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_corners),
-                                       cmocka_unit_test(test_refusals),     cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_contour_gives_known_values),
+                                       cmocka_unit_test(test_epsilon_of_the_contour_gives_delta_back),
+                                       cmocka_unit_test(test_the_contour_meets_its_closed_forms),
+                                       cmocka_unit_test(test_corners_of_the_contour_give_a_number_and_an_error),
+                                       cmocka_unit_test(test_the_contour_refuses_pairs_out_of_range),
+                                       cmocka_unit_test(test_any_allocation_of_the_contour_may_fail)};
     return cmocka_run_group_tests_name("the contour", tests, NULL, NULL);
 }

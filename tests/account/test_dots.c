@@ -72,7 +72,7 @@ static const reference references[] = {
 };
 enum { REFERENCES = sizeof references / sizeof *references };
 
-static void test_above_references_and_near(void **state) {
+static void test_dots_are_above_the_references_and_near(void **state) {
     (void)state;
     for (int i = 0; i < REFERENCES; i++) {
         const reference *r = &references[i];
@@ -99,7 +99,7 @@ static void test_above_references_and_near(void **state) {
 }
 
 /* Tight values of epsilon by the contour integral to nine digits. */
-static void test_usual_queries(void **state) {
+static void test_usual_queries_are_tight(void **state) {
     (void)state;
     static const struct {
         dpmf_i_account_direction direction;
@@ -203,7 +203,7 @@ static void test_one_step_is_exact(void **state) {
     assert_true(compared > 75 && mets > 0.9 * compared);
 }
 
-static void test_monotone(void **state) {
+static void test_dots_are_monotone(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
         const dpmf_i_account_direction direction = (dpmf_i_account_direction)d;
@@ -235,7 +235,7 @@ static void test_monotone(void **state) {
 }
 
 /* The far corners: a number, not NaN, and not below what is certain. */
-static void test_corners(void **state) {
+static void test_corners_of_the_dots_are_not_below_what_is_certain(void **state) {
     (void)state;
     static const double sigmas[] = {.05, 1, 1000}, qs[] = {1e-9, 1e-3, .5}, log_deltas[] = {-690, -25, -.7};
     for (int i = 0; i < 54; i++) {
@@ -264,7 +264,7 @@ static void test_corners(void **state) {
 }
 
 /* A guess, however wrong, changes the cost and never the certificate. */
-static void test_hints(void **state) {
+static void test_a_wrong_hint_never_changes_the_certificate(void **state) {
     (void)state;
     static const double hints[] = {0, 1e-3, 6, 6.2, 7, 60, 1e6, INFINITY, NAN, -3};
     const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1.5, .05, 1000};
@@ -278,7 +278,7 @@ static void test_hints(void **state) {
     }
 }
 
-static void test_bad_input(void **state) {
+static void test_dots_refuse_pairs_out_of_range(void **state) {
     (void)state;
     const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 10};
     dpmf_i_account_pair bad = good;
@@ -316,7 +316,7 @@ static int stop_after(void *context, const char *what, double done) {
     return (*left)-- <= 0;
 }
 
-static void test_cancelled(void **state) {
+static void test_dots_may_be_cancelled(void **state) {
     (void)state;
     const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, .594348590, 1e-4, 1000000};
     const uint64_t before = dpmf_memory_in_use();
@@ -334,7 +334,7 @@ static void test_cancelled(void **state) {
     }
 }
 
-static void test_out_of_memory(void **state) {
+static void test_any_allocation_of_the_dots_may_fail(void **state) {
     (void)state;
     const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 10};
     double epsilon = 0, log_delta = 0;
@@ -346,16 +346,16 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_above_references_and_near),
-        cmocka_unit_test(test_usual_queries),
+        cmocka_unit_test(test_dots_are_above_the_references_and_near),
+        cmocka_unit_test(test_usual_queries_are_tight),
         cmocka_unit_test(test_no_sampling_is_gaussian),
         cmocka_unit_test(test_one_step_is_exact),
-        cmocka_unit_test(test_monotone),
-        cmocka_unit_test(test_corners),
-        cmocka_unit_test(test_hints),
-        cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_dots_are_monotone),
+        cmocka_unit_test(test_corners_of_the_dots_are_not_below_what_is_certain),
+        cmocka_unit_test(test_a_wrong_hint_never_changes_the_certificate),
+        cmocka_unit_test(test_dots_refuse_pairs_out_of_range),
+        cmocka_unit_test(test_dots_may_be_cancelled),
+        cmocka_unit_test(test_any_allocation_of_the_dots_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static void test_random_queries(void **state) {
+static void test_thousands_of_random_queries_are_tight(void **state) {
     (void)state;
     static const dpmf_i_account_dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
     enum { QUERIES = 2000 };
@@ -33,6 +33,6 @@ static void test_random_queries(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_queries)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_thousands_of_random_queries_are_tight)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static long double exact_loss(const dpmf_i_account_pair *pair, double z) {
     return up - log1pl(q * expm1l((-2 * (long double)z - 1) / (2 * s * s)));
 }
 
-static void test_inverse(void **state) {
+static void test_the_inverse_of_the_loss_is_within_its_rounding(void **state) {
     (void)state;
     uint64_t seed = 9;
     int compared = 0;
@@ -72,7 +72,7 @@ static void test_atoms_keep_masses(void **state) {
 }
 
 /* Against the definition, in long double. */
-static void test_power(void **state) {
+static void test_powers_of_atoms_are_their_definition(void **state) {
     (void)state;
     enum { N = 128 };
     uint64_t seed = 3;
@@ -110,9 +110,9 @@ static void test_power(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inverse),
+        cmocka_unit_test(test_the_inverse_of_the_loss_is_within_its_rounding),
         cmocka_unit_test(test_atoms_keep_masses),
-        cmocka_unit_test(test_power),
+        cmocka_unit_test(test_powers_of_atoms_are_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void assert_relative(double got, double want, double tolerance) {
     if (!(fabs(got - want) <= tolerance * fabs(want))) fail_msg("%.17g instead of %.17g", got, want);
 }
 
-static void test_delta(void **state) {
+static void test_delta_of_a_gaussian_is_accurate(void **state) {
     (void)state;
     for (int i = 0; i < EXACT; i++) {
         /* relative to ln delta, and as delta's own relative error */
@@ -39,7 +39,7 @@ static void test_delta(void **state) {
     }
 }
 
-static void test_inverses(void **state) {
+static void test_epsilon_and_mu_of_a_gaussian_are_accurate(void **state) {
     (void)state;
     for (int i = 0; i < EXACT; i++) {
         const double mu = exact[i][0], epsilon = exact[i][1], log_delta = exact[i][2];
@@ -54,7 +54,7 @@ static void test_inverses(void **state) {
 }
 
 /* A sweep of the whole range: each inverse undoes, delta falls with epsilon and grows with mu. */
-static void test_sweep(void **state) {
+static void test_the_inverses_undo_delta_over_the_whole_range(void **state) {
     (void)state;
     for (double mu = 1e-4; mu < 150; mu *= 1.7) {
         double last = 1;
@@ -73,7 +73,7 @@ static void test_sweep(void **state) {
     }
 }
 
-static void test_limits(void **state) {
+static void test_the_gaussian_has_its_limits(void **state) {
     (void)state;
     assert_true(dpmf_i_account_gaussian_log_delta(0, 1) == -INFINITY &&
                 dpmf_i_account_gaussian_log_delta(0, 0) == -INFINITY);
@@ -96,7 +96,7 @@ static double zcdp_bound(double rho, double log_delta, double order) {
     return rho * order + log1p(-1 / order) - (log_delta + log(order)) / (order - 1);
 }
 
-static void test_zcdp(void **state) {
+static void test_zcdp_takes_the_best_order(void **state) {
     (void)state;
     const double log_delta = log(1e-6);
     assert_relative(dpmf_i_account_zcdp_epsilon(0.1, log_delta), 2.14193892838547, 1e-14);
@@ -120,8 +120,10 @@ static void test_zcdp(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_delta), cmocka_unit_test(test_inverses),
-                                       cmocka_unit_test(test_sweep), cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_zcdp)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_delta_of_a_gaussian_is_accurate),
+                                       cmocka_unit_test(test_epsilon_and_mu_of_a_gaussian_are_accurate),
+                                       cmocka_unit_test(test_the_inverses_undo_delta_over_the_whole_range),
+                                       cmocka_unit_test(test_the_gaussian_has_its_limits),
+                                       cmocka_unit_test(test_zcdp_takes_the_best_order)};
     return cmocka_run_group_tests_name("the Gaussian mechanism", tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static dpmf_i_account_montecarlo_scheme separated_of(double sigma, int64_t steps
 
 /* ---- log ratios ---- */
 
-static void test_known_ratios(void **unused) {
+static void test_ratios_of_small_schemes_are_the_known_ones(void **unused) {
     /* <m_j, y> for y = (1, .5, 1, .5): m_0 = (1, .5, 1, .5), m_1 = (0, 1, .5, 1) */
     static const double u[2] = {2.5, 1.5};
     static const double ones[3] = {1, 1, 1};
@@ -65,7 +65,7 @@ static double enumerate(const dpmf_i_account_montecarlo_scheme *s, int64_t i, co
 }
 
 /* Fast and exact forms of the separated ratio agree, also where numbers leave the range of doubles. */
-static void test_separated_forms(void **unused) {
+static void test_fast_and_exact_ratios_agree(void **unused) {
     static const struct {
         int64_t steps, separation, bands;
         double probability, sigma;
@@ -188,7 +188,7 @@ static void integrate(int count, const double *weight, double (*m)[2], double si
         delta[d] *= step * step / (2 * 3.14159265358979323846 * sigma * sigma);
 }
 
-static void test_plane(void **unused) {
+static void test_means_agree_with_integrals_over_the_plane(void **unused) {
     const double p = 0.4;
     double m[3][2] = {{1, 0.5}, {0, 1}, {0, 0}}, delta[2];
     double *gram = toeplitz_gram(2, 2, 2, HALF), *columns = toeplitz_columns(2, 2, HALF);
@@ -215,7 +215,7 @@ static void test_plane(void **unused) {
 }
 
 /* One bin, and copies of one bin, are the Gaussian mechanism with mu = |m| / sigma; so is one step joined for sure. */
-static void test_gaussian(void **unused) {
+static void test_one_bin_is_the_gaussian_mechanism(void **unused) {
     static const double same[9] = {4, 4, 4, 4, 4, 4, 4, 4, 4}, column[3] = {2, 2, 2};
     (void)unused;
     for (double sigma = 0.25; sigma < 5; sigma *= 2)
@@ -237,7 +237,7 @@ static void test_gaussian(void **unused) {
 static const dpmf_run ONE = {.threads = 1};
 
 /* One step of the subsampled Gaussian, q = 1/10, sigma = 1: delta is known, and the bound is above it but not far. */
-static void test_bounds(void **unused) {
+static void test_simulated_bounds_are_above_the_truth_and_near(void **unused) {
     static const double column = 1;
     const dpmf_i_account_montecarlo_scheme scheme = separated_of(1, 1, 1, 1, 0.1, 0, &column);
     const dpmf_i_account_montecarlo_options options = {.samples = 200000, .confidence = 0.999, .seed = 3, .run = &ONE};
@@ -254,7 +254,7 @@ static void test_bounds(void **unused) {
 }
 
 /* Few bins at delta = 1e-6: the tilted samples find it to a few percent where 2e5 plain ones see nothing. */
-static void test_small_delta(void **unused) {
+static void test_tilted_samples_find_a_small_delta(void **unused) {
     double *gram = toeplitz_gram(2, 2, 2, HALF), m[2][2] = {{1, 0.5}, {0, 1}}, exact[2];
     const double half[2] = {0.5, 0.5};
     const dpmf_i_account_montecarlo_scheme scheme = bins_of(1, 2, gram);
@@ -270,7 +270,7 @@ static void test_small_delta(void **unused) {
 }
 
 /* Where nothing is amplified the Gaussian bound is the answer, and delta(0) below delta makes epsilon 0. */
-static void test_limits(void **unused) {
+static void test_where_nothing_is_amplified_the_gaussian_is_the_answer(void **unused) {
     static const double one = 1;
     const dpmf_i_account_montecarlo_options options = {.samples = 20000, .confidence = 0.99, .seed = 3, .run = &ONE};
     double value = -1;
@@ -284,7 +284,7 @@ static void test_limits(void **unused) {
     assert_true(value == 0);
 }
 
-static void test_threads(void **unused) {
+static void test_simulations_have_the_same_bits_for_any_threads(void **unused) {
     double *gram = toeplitz_gram(12, 3, 2, HALF), *columns = toeplitz_columns(12, 2, HALF);
     const dpmf_i_account_montecarlo_scheme schemes[] = {bins_of(4, 3, gram),
                                                         separated_of(2, 12, 4, 2, 0.05, 1, columns)};
@@ -313,7 +313,7 @@ static void test_threads(void **unused) {
 
 /* ---- the test inside the mechanism ---- */
 
-static void test_unconditional(void **unused) {
+static void test_the_unconditional_delta_pays_for_the_test(void **unused) {
     double claim = 0, mean = 0;
     int passed = -1;
     (void)unused;
@@ -355,7 +355,7 @@ static void refuse(const dpmf_i_account_montecarlo_scheme *scheme, const char *p
     assert_true(out == 7);
 }
 
-static void test_refusals(void **unused) {
+static void test_schemes_that_are_none_are_refused(void **unused) {
     static const double good[4] = {1, 0.5, 0.5, 1}, lopsided[4] = {1, 0.5, 0.2, 1}, negative[4] = {1, -0.5, -0.5, 1},
                         indefinite[4] = {1, 2, 2, 1}, zero[4] = {0}, infinite[4] = {1, INFINITY, INFINITY, 1};
     static const double columns[4] = {1, 0.5, 1, 0}, past[4] = {1, 0.5, 1, 0.5}, minus[4] = {1, -0.5, 1, 0};
@@ -411,7 +411,7 @@ static int stop_later(void *context, const char *what, double done) {
     return --*left < 0;
 }
 
-static void test_cancel_and_memory(void **unused) {
+static void test_simulations_may_be_cancelled_and_lose_memory(void **unused) {
     static const double same[4] = {1, 1, 1, 1}, columns[6] = {1, 0.5, 1, 0.5, 1, 0}; /* singular: the longest route */
     static const double apart[4] = {1, 0.2, 0.2, 1};
     const dpmf_i_account_montecarlo_scheme schemes[] = {bins_of(1, 2, same), separated_of(1, 3, 2, 2, 0.2, 1, columns),
@@ -440,17 +440,17 @@ static void test_cancel_and_memory(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_ratios),
-                                       cmocka_unit_test(test_separated_forms),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ratios_of_small_schemes_are_the_known_ones),
+                                       cmocka_unit_test(test_fast_and_exact_ratios_agree),
                                        cmocka_unit_test(test_ratios_average_to_one),
-                                       cmocka_unit_test(test_plane),
-                                       cmocka_unit_test(test_gaussian),
-                                       cmocka_unit_test(test_bounds),
-                                       cmocka_unit_test(test_small_delta),
-                                       cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_unconditional),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_cancel_and_memory)};
+                                       cmocka_unit_test(test_means_agree_with_integrals_over_the_plane),
+                                       cmocka_unit_test(test_one_bin_is_the_gaussian_mechanism),
+                                       cmocka_unit_test(test_simulated_bounds_are_above_the_truth_and_near),
+                                       cmocka_unit_test(test_tilted_samples_find_a_small_delta),
+                                       cmocka_unit_test(test_where_nothing_is_amplified_the_gaussian_is_the_answer),
+                                       cmocka_unit_test(test_simulations_have_the_same_bits_for_any_threads),
+                                       cmocka_unit_test(test_the_unconditional_delta_pays_for_the_test),
+                                       cmocka_unit_test(test_schemes_that_are_none_are_refused),
+                                       cmocka_unit_test(test_simulations_may_be_cancelled_and_lose_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static dpmf_i_account_montecarlo_scheme subsampled(void) {
 }
 
 /* One step of the subsampled Gaussian: delta(1) is 2.4e-3, and 20000 samples see some tens of losses. */
-static void test_delta_coverage(void **unused) {
+static void test_simulated_deltas_hold_as_often_as_they_say(void **unused) {
     const dpmf_i_account_montecarlo_scheme scheme = subsampled();
     const double exact = subsampled_delta(0.1, 1, 1);
     const dpmf_run run = {.threads = 0};
@@ -45,7 +45,7 @@ static void test_delta_coverage(void **unused) {
 }
 
 /* Searched and confirmed values: epsilon and the scale of sigma. */
-static void test_search_coverage(void **unused) {
+static void test_searched_values_hold_as_often_as_they_say(void **unused) {
     const dpmf_i_account_montecarlo_scheme scheme = subsampled();
     const dpmf_run run = {.threads = 0};
     int epsilon_holds = 0, scale_holds = 0;
@@ -70,7 +70,7 @@ static void test_search_coverage(void **unused) {
 }
 
 /* Plain and tilted samples of the same delta agree, for many bins and long runs; five standard errors of both. */
-static void test_tilt(void **unused) {
+static void test_plain_and_tilted_samples_agree(void **unused) {
     static const double slow[6] = {1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375};
     double *gram = toeplitz_gram(80, 16, 6, slow), *columns = toeplitz_columns(80, 6, slow);
     const dpmf_i_account_montecarlo_scheme schemes[] = {
@@ -122,7 +122,8 @@ static void test_tilt(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_delta_coverage), cmocka_unit_test(test_search_coverage),
-                                       cmocka_unit_test(test_tilt)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_simulated_deltas_hold_as_often_as_they_say),
+                                       cmocka_unit_test(test_searched_values_hold_as_often_as_they_say),
+                                       cmocka_unit_test(test_plain_and_tilted_samples_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

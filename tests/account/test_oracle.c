@@ -15,7 +15,7 @@ static int read_rows(void **state) {
 }
 
 /* What the file is supposed to hold. */
-static void test_coverage(void **state) {
+static void test_the_reference_file_covers_what_it_should(void **state) {
     (void)state;
     int direct = 0, direction[3] = {0}, gaussian = 0, tiny = 0;
     for (int i = 0; i < count; i++) {
@@ -29,7 +29,7 @@ static void test_coverage(void **state) {
 }
 
 /* ln delta and epsilon within the stated errors; it may fail, but not often, and not state nonsense. */
-static void test_contour(void **state) {
+static void test_the_contour_is_within_its_error_of_the_reference(void **state) {
     (void)state;
     int failed = 0, few = 0;
     for (int i = 0; i < count; i++) {
@@ -52,7 +52,7 @@ static void test_contour(void **state) {
 }
 
 /* An upper bound, and for the Gaussian mechanism, whose divergence is known, not a loose one. */
-static void test_rdp(void **state) {
+static void test_renyi_bounds_are_above_the_reference(void **state) {
     (void)state;
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
@@ -65,7 +65,7 @@ static void test_rdp(void **state) {
     }
 }
 
-static void test_gaussian(void **state) {
+static void test_gaussian_rows_of_the_reference_are_exact(void **state) {
     (void)state;
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
@@ -79,7 +79,7 @@ static void test_gaussian(void **state) {
 }
 
 /* Every fifth row here, all of them in the long test. */
-static void test_certified(void **state) {
+static void test_every_fifth_row_of_the_reference_is_certified(void **state) {
     (void)state;
     for (int i = 0; i < count; i += 5) {
         account_row_certified(&rows[i]);
@@ -87,8 +87,10 @@ static void test_certified(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_contour),
-                                       cmocka_unit_test(test_rdp), cmocka_unit_test(test_gaussian),
-                                       cmocka_unit_test(test_certified)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_reference_file_covers_what_it_should),
+                                       cmocka_unit_test(test_the_contour_is_within_its_error_of_the_reference),
+                                       cmocka_unit_test(test_renyi_bounds_are_above_the_reference),
+                                       cmocka_unit_test(test_gaussian_rows_of_the_reference_are_exact),
+                                       cmocka_unit_test(test_every_fifth_row_of_the_reference_is_certified)};
     return cmocka_run_group_tests_name("accounting against 32 digits", tests, read_rows, NULL);
 }

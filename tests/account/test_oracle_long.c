@@ -4,7 +4,7 @@
 
 static account_row rows[ACCOUNT_ROWS_MAX];
 
-static void test_certified(void **state) {
+static void test_every_row_of_the_reference_is_certified(void **state) {
     (void)state;
     const int count = account_rows_read(rows);
     for (int i = 0; i < count; i++) {
@@ -13,7 +13,7 @@ static void test_certified(void **state) {
 }
 
 /* Where Python has mpmath (python-flint makes it faster). */
-static void test_reference(void **state) {
+static void test_python_computes_the_reference_again(void **state) {
     (void)state;
     const char *source = getenv("DPMF_SOURCE");
     char command[2048];
@@ -26,6 +26,7 @@ static void test_reference(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_certified), cmocka_unit_test(test_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_row_of_the_reference_is_certified),
+                                       cmocka_unit_test(test_python_computes_the_reference_again)};
     return cmocka_run_group_tests_name("accounting against 32 digits, all rows", tests, NULL, NULL);
 }

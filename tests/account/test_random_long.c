@@ -13,7 +13,7 @@ static double draw(uint64_t *seed, double low, double high) {
     return low * exp(0.5 * (check_random(seed) + 1) * log(high / low));
 }
 
-static void test_random(void **state) {
+static void test_certified_values_are_above_the_contour_at_random(void **state) {
     (void)state;
     enum { QUESTIONS = 10000 };
     uint64_t seed = 20250711;
@@ -43,6 +43,6 @@ static void test_random(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_certified_values_are_above_the_contour_at_random)};
     return cmocka_run_group_tests_name("random accounting questions", tests, NULL, NULL);
 }

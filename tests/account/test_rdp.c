@@ -21,7 +21,7 @@ static double integer_cumulant(double sigma, double q, int a) {
 }
 
 /* Order a of remove, and order a+1 backwards of add: E[w^-t], t = a - 1, has no closed form, but M is convex. */
-static void test_integer_orders(void **state) {
+static void test_divergences_of_whole_orders_agree_with_the_closed_form(void **state) {
     (void)state;
     static const double sigmas[] = {0.3, 0.8, 2, 10}, probabilities[] = {0.9, 0.3, 0.01, 1e-4};
     for (int i = 0; i < 4; i++) {
@@ -40,7 +40,7 @@ static void test_integer_orders(void **state) {
     }
 }
 
-static void test_gaussian(void **state) {
+static void test_renyi_accounting_of_the_gaussian_is_that_of_zcdp(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
         const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, 3, 1, 7};
@@ -57,7 +57,7 @@ static void test_gaussian(void **state) {
 }
 
 /* q close to 1 is close to the Gaussian mechanism; divergences grow with the order; replace is the worst direction. */
-static void test_shape(void **state) {
+static void test_divergences_grow_with_the_order_and_replacing_is_worst(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
         const dpmf_i_account_pair nearly = {(dpmf_i_account_direction)d, 1.5, 1 - 1e-12, 3},
@@ -79,7 +79,7 @@ static void test_shape(void **state) {
 }
 
 /* Whatever the numbers: finite or INFINITY, never NaN. */
-static void test_extremes(void **state) {
+static void test_renyi_bounds_are_never_nan(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};
     static const int64_t compositions[] = {1, 1000, 1000000000000};
@@ -97,7 +97,7 @@ static void test_extremes(void **state) {
     }
 }
 
-static void test_refusals(void **state) {
+static void test_renyi_accounting_refuses_pairs_out_of_range(void **state) {
     (void)state;
     const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
     dpmf_i_account_pair bad[] = {good, good, good, good, good, good, good};
@@ -123,8 +123,10 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_integer_orders), cmocka_unit_test(test_gaussian),
-                                       cmocka_unit_test(test_shape), cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_divergences_of_whole_orders_agree_with_the_closed_form),
+                                       cmocka_unit_test(test_renyi_accounting_of_the_gaussian_is_that_of_zcdp),
+                                       cmocka_unit_test(test_divergences_grow_with_the_order_and_replacing_is_worst),
+                                       cmocka_unit_test(test_renyi_bounds_are_never_nan),
+                                       cmocka_unit_test(test_renyi_accounting_refuses_pairs_out_of_range)};
     return cmocka_run_group_tests_name("Renyi divergences", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void expect_three(int version, const char *header) {
     free(f.bytes);
 }
 
-static void headers_are_read(void **state) {
+static void test_every_way_to_write_a_header_is_read(void **state) {
     (void)state;
     for (int version = 1; version <= 2; version++) {
         expect_three(version, HEADER_3);
@@ -75,7 +75,7 @@ static void headers_are_read(void **state) {
     }
 }
 
-static void two_dimensions_and_float32(void **state) {
+static void test_two_dimensions_and_float32_are_read(void **state) {
     static const float values[6] = {0.1f, 2, 3, -4, 5, 1e-45f};
     static const char *const shapes[] = {"(2, 3)", "(2,3,)", "( 2 , 3 )"};
     (void)state;
@@ -93,7 +93,7 @@ static void two_dimensions_and_float32(void **state) {
     }
 }
 
-static void other_headers_are_refused(void **state) {
+static void test_any_other_header_is_refused(void **state) {
     static const struct {
         const char *header, *reason;
     } cases[] = {
@@ -162,7 +162,7 @@ static void other_headers_are_refused(void **state) {
     }
 }
 
-static void starts_are_checked(void **state) {
+static void test_magic_version_and_header_length_are_checked(void **state) {
     static const struct {
         int at;
         char byte;
@@ -201,7 +201,7 @@ static void starts_are_checked(void **state) {
     free(f.bytes);
 }
 
-static void every_cut_and_every_tail_is_refused(void **state) {
+static void test_every_cut_and_every_tail_of_an_array_is_refused(void **state) {
     (void)state;
     for (int version = 1; version <= 2; version++) {
         file f = make(version, HEADER_3, three, sizeof three);
@@ -224,7 +224,7 @@ static void every_cut_and_every_tail_is_refused(void **state) {
 }
 
 /* Any change of any byte is refused or read as another array that fits the file; the sanitizers watch. */
-static void changed_bytes_do_no_harm(void **state) {
+static void test_changed_bytes_of_an_array_do_no_harm(void **state) {
     file f = make(1, HEADER_3, three, sizeof three);
     int refused = 0;
     (void)state;
@@ -245,7 +245,7 @@ static void changed_bytes_do_no_harm(void **state) {
     free(f.bytes);
 }
 
-static void values_must_be_finite(void **state) {
+static void test_values_of_an_array_must_be_finite(void **state) {
     const double row[3] = {1, 2, NAN};
     const float square[4] = {1, 2, -INFINITY, 4};
     (void)state;
@@ -257,7 +257,7 @@ static void values_must_be_finite(void **state) {
     free(f.bytes);
 }
 
-static void bad_arguments_are_refused(void **state) {
+static void test_bad_shapes_and_null_are_refused(void **state) {
     double values[4] = {1, 2, 3, 4};
     const dpmf_array bad[] = {
         {0, {4, 1}, values},  {3, {4, 1}, values},         {1, {4, 0}, values},
@@ -307,7 +307,7 @@ static void expect_exchanged(const char *path, int dimensions, int64_t rows, int
     dpmf_array_free(&array);
 }
 
-static void saved_arrays_are_loaded(void **state) {
+static void test_saved_arrays_are_loaded_again(void **state) {
     static const int64_t shapes[][3] = {{1, 1, 1}, {1, 1000, 1}, {2, 1, 1}, {2, 3, 5}, {2, 100, 1}, {2, 1, 12345}};
     char directory[] = "/tmp/dpmf-test-array-XXXXXX", path[100];
     (void)state;
@@ -337,7 +337,7 @@ static void saved_arrays_are_loaded(void **state) {
 }
 
 /* numpy_DIMENSIONS_ROWS_COLUMNS_ANYTHING.npy are NumPy's; dpmf_DIMENSIONS_ROWS_COLUMNS.npy are ours. */
-static void numpy_and_we_agree(void **state) {
+static void test_numpy_and_we_read_each_others_arrays(void **state) {
     static const int64_t shapes[][3] = {{1, 1, 1}, {1, 1000, 1}, {2, 1, 1}, {2, 3, 5}, {2, 100, 1}, {2, 12345, 7}};
     const char *directory = getenv("DPMF_TEST_DIR");
     char path[4096];
@@ -367,7 +367,7 @@ static void numpy_and_we_agree(void **state) {
     }
 }
 
-static void allocations_that_fail_are_said(void **state) {
+static void test_any_allocation_for_an_array_may_fail(void **state) {
     char directory[] = "/tmp/dpmf-test-array-XXXXXX", path[100];
     double values[3] = {1, 2, 3};
     dpmf_array array = {1, {3, 1}, values}, back = {0}, again = {0};
@@ -389,17 +389,17 @@ static void allocations_that_fail_are_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_are_read),
-        cmocka_unit_test(two_dimensions_and_float32),
-        cmocka_unit_test(other_headers_are_refused),
-        cmocka_unit_test(starts_are_checked),
-        cmocka_unit_test(every_cut_and_every_tail_is_refused),
-        cmocka_unit_test(changed_bytes_do_no_harm),
-        cmocka_unit_test(values_must_be_finite),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(saved_arrays_are_loaded),
-        cmocka_unit_test(numpy_and_we_agree),
-        cmocka_unit_test(allocations_that_fail_are_said),
+        cmocka_unit_test(test_every_way_to_write_a_header_is_read),
+        cmocka_unit_test(test_two_dimensions_and_float32_are_read),
+        cmocka_unit_test(test_any_other_header_is_refused),
+        cmocka_unit_test(test_magic_version_and_header_length_are_checked),
+        cmocka_unit_test(test_every_cut_and_every_tail_of_an_array_is_refused),
+        cmocka_unit_test(test_changed_bytes_of_an_array_do_no_harm),
+        cmocka_unit_test(test_values_of_an_array_must_be_finite),
+        cmocka_unit_test(test_bad_shapes_and_null_are_refused),
+        cmocka_unit_test(test_saved_arrays_are_loaded_again),
+        cmocka_unit_test(test_numpy_and_we_read_each_others_arrays),
+        cmocka_unit_test(test_any_allocation_for_an_array_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

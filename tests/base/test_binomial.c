@@ -12,7 +12,7 @@ static double choose(int n, int k) {
     return c;
 }
 
-static void test_small(void **unused) {
+static void test_tails_of_few_trials_are_the_sums_of_their_terms(void **unused) {
     static const double p[] = {0, 1e-9, 0.01, 0.3, 0.5, 0.77, 0.999, 1};
     (void)unused;
     for (int n = 1; n <= 30; n++)
@@ -28,7 +28,7 @@ static void test_small(void **unused) {
 }
 
 /* References by summation with 150 digits. */
-static void test_tails(void **unused) {
+static void test_far_tails_are_accurate(void **unused) {
     (void)unused;
     check_near(dpmf_i_base_binomial_at_most(100, 10000000, 1.5e-5) / 9.0490874867429795e-6, 1, 1e-12);
     check_near(dpmf_i_base_binomial_at_most(12, 10000000000, 1e-8) / 8.8120350563056197e-29, 1, 1e-12);
@@ -36,7 +36,7 @@ static void test_tails(void **unused) {
     check_near(dpmf_i_base_binomial_at_least(200, 10000000, 1e-5) / 9.3384813771127705e-19, 1, 1e-12);
 }
 
-static void test_limits(void **unused) {
+static void test_limits_agree_with_known_ones(void **unused) {
     static const struct {
         int64_t k, n;
         double failure, upper, lower;
@@ -57,7 +57,7 @@ static void test_limits(void **unused) {
 }
 
 /* For every p the limits fail with at most the probability allowed, exactly computed over all k. */
-static void test_coverage(void **unused) {
+static void test_limits_fail_no_more_often_than_is_allowed(void **unused) {
     enum { N = 25 };
     (void)unused;
     for (double failure = 0.003; failure < 0.6; failure *= 3)
@@ -73,7 +73,9 @@ static void test_coverage(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_tails),
-                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_coverage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tails_of_few_trials_are_the_sums_of_their_terms),
+                                       cmocka_unit_test(test_far_tails_are_accurate),
+                                       cmocka_unit_test(test_limits_agree_with_known_ones),
+                                       cmocka_unit_test(test_limits_fail_no_more_often_than_is_allowed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

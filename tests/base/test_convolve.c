@@ -50,7 +50,7 @@ static long double product_term(int64_t a_count, const double *a, int64_t b_coun
     return sum;
 }
 
-static void products_are_their_definition(void **state) {
+static void test_products_are_their_definition(void **state) {
     (void)state;
     /* Around every change of method: 64 terms, one piece and several, more and fewer terms wanted than there are. */
     static const int64_t cases[][3] = {{1, 1, 1},          {1, 1, 5},          {3, 2, 4},         {3, 2, 9},
@@ -78,7 +78,7 @@ static void products_are_their_definition(void **state) {
 }
 
 /* (1 + x + ... + x^(n-1))^2 has the terms 1, 2, ..., n, ..., 2, 1. */
-static void squares_of_whole_numbers_are_right(void **state) {
+static void test_squares_of_whole_numbers_are_right(void **state) {
     (void)state;
     static const int64_t counts[] = {100, 1000, 4097, 100000};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -99,7 +99,7 @@ static void squares_of_whole_numbers_are_right(void **state) {
     }
 }
 
-static void empty_products_are_zero(void **state) {
+static void test_empty_products_are_zero(void **state) {
     (void)state;
     const double a[3] = {1, 2, 3};
     double out[4] = {9, 9, 9, 9};
@@ -124,7 +124,7 @@ static double *binomial_series(int64_t count, double power) {
     return c;
 }
 
-static void known_series_are_inverted(void **state) {
+static void test_known_series_are_inverted(void **state) {
     (void)state;
     static const int64_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 4096, 4097, 100000};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -147,7 +147,7 @@ static void known_series_are_inverted(void **state) {
 }
 
 /* Terms of `a` that are not given are zero, and those past `count` do not matter. */
-static void the_inverse_undoes_the_product(void **state) {
+static void test_the_inverse_undoes_the_product(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{1, 500},    {5, 500},    {64, 2000},  {65, 2000},
                                        {700, 2000}, {2000, 700}, {1999, 2000}};
@@ -167,7 +167,7 @@ static void the_inverse_undoes_the_product(void **state) {
     }
 }
 
-static void the_inverse_may_take_the_place_of_its_series(void **state) {
+static void test_the_inverse_may_take_the_place_of_its_series(void **state) {
     (void)state;
     double *a = binomial_series(500, 0.5), *expected = new_doubles(500);
     assert_int_equal(dpmf_i_base_series_inverse(500, a, 500, expected), DPMF_OK);
@@ -177,7 +177,7 @@ static void the_inverse_may_take_the_place_of_its_series(void **state) {
     free(expected);
 }
 
-static void series_without_inverse_are_refused(void **state) {
+static void test_series_without_inverse_are_refused(void **state) {
     (void)state;
     enum { N = 2000 };
     static double a[N], out[N];
@@ -212,13 +212,13 @@ static void series_without_inverse_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_their_definition),
-        cmocka_unit_test(squares_of_whole_numbers_are_right),
-        cmocka_unit_test(empty_products_are_zero),
-        cmocka_unit_test(known_series_are_inverted),
-        cmocka_unit_test(the_inverse_undoes_the_product),
-        cmocka_unit_test(the_inverse_may_take_the_place_of_its_series),
-        cmocka_unit_test(series_without_inverse_are_refused),
+        cmocka_unit_test(test_products_are_their_definition),
+        cmocka_unit_test(test_squares_of_whole_numbers_are_right),
+        cmocka_unit_test(test_empty_products_are_zero),
+        cmocka_unit_test(test_known_series_are_inverted),
+        cmocka_unit_test(test_the_inverse_undoes_the_product),
+        cmocka_unit_test(test_the_inverse_may_take_the_place_of_its_series),
+        cmocka_unit_test(test_series_without_inverse_are_refused),
     };
     return cmocka_run_group_tests_name("convolution", tests, NULL, NULL);
 }

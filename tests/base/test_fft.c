@@ -73,7 +73,7 @@ static void sum_directly(int64_t length, const double *x, int64_t f, long double
     }
 }
 
-static void forward_is_its_definition(void **state) {
+static void test_forward_is_its_definition(void **state) {
     (void)state;
     for (int64_t length = 2; length <= 1024; length *= 2) {
         dpmf_i_base_fft *fft = new_fft(length);
@@ -95,7 +95,7 @@ static void forward_is_its_definition(void **state) {
 }
 
 /* Lengths whose half is and is not a power of four, with and without the tiled permutation; a few frequencies each. */
-static void long_transforms_are_their_definition(void **state) {
+static void test_long_transforms_are_their_definition(void **state) {
     (void)state;
     for (int64_t length = 1 << 11; length <= 1 << 18; length *= 2) {
         dpmf_i_base_fft *fft = new_fft(length);
@@ -116,7 +116,7 @@ static void long_transforms_are_their_definition(void **state) {
     }
 }
 
-static void an_impulse_gives_a_wave(void **state) {
+static void test_an_impulse_gives_a_wave(void **state) {
     (void)state;
     static const int64_t lengths[] = {2, 4, 8, 64, 2048, 1 << 16};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -141,7 +141,7 @@ static void an_impulse_gives_a_wave(void **state) {
 }
 
 /* A delay by one turns X_f into X_f exp(-2 pi i f / length). */
-static void a_shift_is_a_phase(void **state) {
+static void test_a_shift_is_a_phase(void **state) {
     (void)state;
     const int64_t length = 1 << 15;
     dpmf_i_base_fft *fft = new_fft(length);
@@ -164,7 +164,7 @@ static void a_shift_is_a_phase(void **state) {
     dpmf_i_base_fft_free(fft);
 }
 
-static void transforms_are_linear_keep_energy_and_invert(void **state) {
+static void test_transforms_are_linear_keep_energy_and_invert(void **state) {
     (void)state;
     for (int64_t length = 2; length <= 1 << 20; length *= 2) {
         dpmf_i_base_fft *fft = new_fft(length);
@@ -197,7 +197,7 @@ static void transforms_are_linear_keep_energy_and_invert(void **state) {
 }
 
 /* The unordered spectrum has the same numbers, for the transform's own length and for shorter ones. */
-static void unordered_spectra_are_the_same_up_to_order(void **state) {
+static void test_unordered_spectra_are_the_same_up_to_order(void **state) {
     (void)state;
     dpmf_i_base_fft *longest = new_fft(1 << 13);
     for (int64_t length = 2; length <= 1 << 13; length *= 2) {
@@ -225,7 +225,7 @@ static void unordered_spectra_are_the_same_up_to_order(void **state) {
     dpmf_i_base_fft_free(longest);
 }
 
-static void lengths_out_of_range_are_refused(void **state) {
+static void test_lengths_out_of_range_are_refused(void **state) {
     (void)state;
     static const int64_t bad[] = {INT64_MIN, -2, 0, 1, 3, 6, 1000, ((int64_t)1 << 40) + 1, (int64_t)1 << 41, INT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -238,13 +238,13 @@ static void lengths_out_of_range_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_is_its_definition),
-        cmocka_unit_test(long_transforms_are_their_definition),
-        cmocka_unit_test(an_impulse_gives_a_wave),
-        cmocka_unit_test(a_shift_is_a_phase),
-        cmocka_unit_test(transforms_are_linear_keep_energy_and_invert),
-        cmocka_unit_test(unordered_spectra_are_the_same_up_to_order),
-        cmocka_unit_test(lengths_out_of_range_are_refused),
+        cmocka_unit_test(test_forward_is_its_definition),
+        cmocka_unit_test(test_long_transforms_are_their_definition),
+        cmocka_unit_test(test_an_impulse_gives_a_wave),
+        cmocka_unit_test(test_a_shift_is_a_phase),
+        cmocka_unit_test(test_transforms_are_linear_keep_energy_and_invert),
+        cmocka_unit_test(test_unordered_spectra_are_the_same_up_to_order),
+        cmocka_unit_test(test_lengths_out_of_range_are_refused),
     };
     return cmocka_run_group_tests_name("fft", tests, NULL, NULL);
 }

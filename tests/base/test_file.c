@@ -73,7 +73,7 @@ static void expect_unreadable(const char *where, const char *reason) {
     assert_non_null(strstr(dpmf_last_error(), reason));
 }
 
-static void parts_come_back_as_one(void **state) {
+static void test_parts_come_back_as_one(void **state) {
     const dpmf_i_base_part parts[] = {{"abc", 3}, {NULL, 0}, {"d\0e", 3}};
     (void)state;
     assert_int_equal(dpmf_i_base_file_write(path, "test file", 3, parts), DPMF_OK);
@@ -83,7 +83,7 @@ static void parts_come_back_as_one(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void a_large_file_comes_back(void **state) {
+static void test_a_large_file_comes_back(void **state) {
     enum { SIZE = 5000011 };
     uint8_t *bytes = malloc(SIZE);
     (void)state;
@@ -96,7 +96,7 @@ static void a_large_file_comes_back(void **state) {
     free(bytes);
 }
 
-static void a_name_without_directory_is_here(void **state) {
+static void test_a_name_without_directory_is_here(void **state) {
     char before[4096];
     (void)state;
     assert_non_null(getcwd(before, sizeof before));
@@ -107,7 +107,7 @@ static void a_name_without_directory_is_here(void **state) {
     expect_content(path, "x", 1);
 }
 
-static void the_mode_follows_the_umask(void **state) {
+static void test_the_mode_follows_the_umask(void **state) {
     struct stat info;
     mode_t before = umask(027);
     (void)state;
@@ -118,7 +118,7 @@ static void the_mode_follows_the_umask(void **state) {
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void what_is_not_a_regular_file_is_not_read(void **state) {
+static void test_what_is_not_a_regular_file_is_not_read(void **state) {
     (void)state;
     expect_unreadable(path, "No such file or directory");
     expect_unreadable(directory, "it is a directory");
@@ -127,7 +127,7 @@ static void what_is_not_a_regular_file_is_not_read(void **state) {
     expect_unreadable(path, "it is a pipe"); /* and does not wait for a writer */
 }
 
-static void what_is_not_a_regular_file_is_not_replaced(void **state) {
+static void test_what_is_not_a_regular_file_is_not_replaced(void **state) {
     struct stat info;
     (void)state;
     assert_int_equal(write_text(directory, "x"), DPMF_ERROR_IO);
@@ -139,7 +139,7 @@ static void what_is_not_a_regular_file_is_not_replaced(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void a_link_is_replaced(void **state) {
+static void test_a_link_is_replaced_and_not_followed(void **state) {
     struct stat info;
     (void)state;
     assert_int_equal(write_text(other, "old"), DPMF_OK);
@@ -152,7 +152,7 @@ static void a_link_is_replaced(void **state) {
     expect_content(other, "old", 3);
 }
 
-static void a_missing_directory_is_said(void **state) {
+static void test_a_missing_directory_is_said(void **state) {
     char missing[300];
     (void)state;
     snprintf(missing, sizeof missing, "%s/no/such", directory);
@@ -163,7 +163,7 @@ static void a_missing_directory_is_said(void **state) {
 }
 
 /* The disk is full in the middle of a write: the old file stays, and no temporary one. */
-static void a_failed_write_leaves_nothing(void **state) {
+static void test_a_failed_write_leaves_the_old_file(void **state) {
     enum { LIMIT = 10000 };
     static char large[3 * LIMIT];
     const dpmf_i_base_part parts[] = {{large, LIMIT - 1}, {large, sizeof large}};
@@ -185,7 +185,7 @@ static void a_failed_write_leaves_nothing(void **state) {
 }
 
 /* Files of /proc have more in them than their size of 0 says: the same as a file that grows while it is read. */
-static void a_file_that_grows_is_refused(void **state) {
+static void test_a_file_that_grows_is_refused(void **state) {
     uint8_t *bytes = NULL;
     size_t size = 0;
     (void)state;
@@ -195,7 +195,7 @@ static void a_file_that_grows_is_refused(void **state) {
     assert_null(bytes);
 }
 
-static void the_memory_limit_holds(void **state) {
+static void test_the_memory_limit_holds_for_a_huge_file(void **state) {
     uint8_t *bytes = NULL;
     size_t size = 0;
     (void)state;
@@ -208,7 +208,7 @@ static void the_memory_limit_holds(void **state) {
     assert_null(bytes);
 }
 
-static void messages_are_one_line(void **state) {
+static void test_messages_about_files_are_one_line(void **state) {
     char odd[3000];
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -221,7 +221,7 @@ static void messages_are_one_line(void **state) {
     assert_non_null(strstr(dpmf_last_error(), "?end.st': "));
 }
 
-static void allocations_that_fail_are_said(void **state) {
+static void test_any_allocation_for_a_file_may_fail(void **state) {
     const dpmf_i_base_part part = {"old", 3};
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -233,7 +233,7 @@ static void allocations_that_fail_are_said(void **state) {
 }
 
 /* FIPS 180-4, the examples of one block, of two, and of a million letters; then any cut of the text in parts. */
-static void sha256_is_the_standard_one(void **state) {
+static void test_sha256_is_the_standard_one(void **state) {
     static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     static char million[1000000];
     char digest[65];
@@ -256,20 +256,20 @@ static void sha256_is_the_standard_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parts_come_back_as_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_large_file_comes_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_name_without_directory_is_here, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_mode_follows_the_umask, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_a_regular_file_is_not_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_a_regular_file_is_not_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_link_is_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_missing_directory_is_said, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_write_leaves_nothing, set_up, tear_down),
-        cmocka_unit_test(a_file_that_grows_is_refused),
-        cmocka_unit_test_setup_teardown(the_memory_limit_holds, set_up, tear_down),
-        cmocka_unit_test(messages_are_one_line),
-        cmocka_unit_test_setup_teardown(allocations_that_fail_are_said, set_up, tear_down),
-        cmocka_unit_test(sha256_is_the_standard_one),
+        cmocka_unit_test_setup_teardown(test_parts_come_back_as_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_large_file_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_name_without_directory_is_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_mode_follows_the_umask, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_not_a_regular_file_is_not_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_not_a_regular_file_is_not_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_link_is_replaced_and_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_missing_directory_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_failed_write_leaves_the_old_file, set_up, tear_down),
+        cmocka_unit_test(test_a_file_that_grows_is_refused),
+        cmocka_unit_test_setup_teardown(test_the_memory_limit_holds_for_a_huge_file, set_up, tear_down),
+        cmocka_unit_test(test_messages_about_files_are_one_line),
+        cmocka_unit_test_setup_teardown(test_any_allocation_for_a_file_may_fail, set_up, tear_down),
+        cmocka_unit_test(test_sha256_is_the_standard_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

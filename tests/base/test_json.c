@@ -42,7 +42,7 @@ static void expect_refused(const char *text, size_t length, const char *reason) 
     assert_int_equal(dpmf_memory_in_use(), before);
 }
 
-static void valid_texts_are_accepted(void **state) {
+static void test_valid_texts_are_accepted(void **state) {
     static const char *const texts[] = {
         "{}",
         " \t\r\n{ \n} \t",
@@ -60,7 +60,7 @@ static void valid_texts_are_accepted(void **state) {
         expect_accepted(texts[i]);
 }
 
-static void invalid_texts_are_refused(void **state) {
+static void test_invalid_texts_are_refused(void **state) {
     static const struct {
         const char *text, *reason;
     } cases[] = {
@@ -142,7 +142,7 @@ static void invalid_texts_are_refused(void **state) {
     expect_refused("{\"a\0\":1}", 8, "control character");
 }
 
-static void every_cut_is_refused(void **state) {
+static void test_every_cut_of_a_json_text_is_refused(void **state) {
     static const char text[] = "{\"a\":[1.5e3,true,null,\"x\\u00e9\\ud83d\\ude00\\n\"],\"b\":{\"c\":-0.25}}";
     (void)state;
     expect_accepted(text);
@@ -150,7 +150,7 @@ static void every_cut_is_refused(void **state) {
         expect_refused(text, length, "");
 }
 
-static void duplicate_keys_are_refused(void **state) {
+static void test_duplicate_keys_are_refused(void **state) {
     static const char *const texts[] = {
         "{\"a\":1,\"a\":1}",
         "{\"a\":1,\"b\":2,\"a\":3}",
@@ -170,7 +170,7 @@ static void duplicate_keys_are_refused(void **state) {
 }
 
 /* One object of 300 000 keys, in rising and in falling order, with and without a duplicate far apart. */
-static void many_keys_are_sorted_out(void **state) {
+static void test_a_duplicate_among_many_keys_is_found(void **state) {
     enum { KEYS = 300000, ROOM = 16 };
     char *text = malloc((size_t)KEYS * ROOM);
     (void)state;
@@ -206,7 +206,7 @@ static size_t nest(char *text, int levels) {
     return length;
 }
 
-static void depth_is_bounded(void **state) {
+static void test_depth_is_bounded(void **state) {
     static char text[2000000];
     (void)state;
     for (int allowed = 1; allowed <= 1000; allowed += 37) {
@@ -226,7 +226,7 @@ static void depth_is_bounded(void **state) {
     assert_null(tree);
 }
 
-static void members_are_typed(void **state) {
+static void test_members_have_their_type_and_range(void **state) {
     static const char text[] = "{\"t\":\"x\\u00e9\",\"d\":-0.1,\"i\":12,\"big\":9007199254740992,\"huge\":1e17,"
                                "\"half\":0.5,\"o\":{\"k\":1},\"n\":null}";
     cJSON *tree = NULL;
@@ -284,7 +284,7 @@ static void write_sample(dpmf_i_base_writer *w) {
     dpmf_i_base_write_raw(w, "\n");
 }
 
-static void the_writer_is_canonical(void **state) {
+static void test_the_writer_is_canonical(void **state) {
     dpmf_i_base_writer w = {0};
     cJSON *tree = NULL;
     const char *back = NULL;
@@ -303,7 +303,7 @@ static void the_writer_is_canonical(void **state) {
     assert_null(w.text);
 }
 
-static void the_writer_refuses_what_is_not_utf8(void **state) {
+static void test_the_writer_refuses_what_is_not_utf8(void **state) {
     dpmf_i_base_writer w = {0};
     (void)state;
     dpmf_i_base_json_open(&w, NULL, '{');
@@ -322,7 +322,7 @@ static dpmf_status write_once(void) {
     return status;
 }
 
-static void memory_that_runs_out_is_said(void **state) {
+static void test_memory_that_runs_out_is_said(void **state) {
     static const char text[] = "{\"a\":[1,2,{\"b\":\"c\"}]}";
     cJSON *tree = NULL;
     (void)state;
@@ -338,7 +338,7 @@ static void *counted_malloc(size_t bytes) {
 }
 
 /* The same for the memory that cJSON takes itself. */
-static void a_tree_that_does_not_fit_is_said(void **state) {
+static void test_a_tree_that_does_not_fit_is_said(void **state) {
     static const char text[] = "{\"a\":[1,2,{\"b\":\"c\"}]}";
     cJSON_Hooks hooks = {counted_malloc, free};
     cJSON *tree = NULL;
@@ -357,7 +357,7 @@ static void a_tree_that_does_not_fit_is_said(void **state) {
 }
 
 /* A million values in two megabytes of text make a tree of some hundred: more than the limit. */
-static void the_limit_holds_for_the_tree(void **state) {
+static void test_the_memory_limit_holds_for_the_tree(void **state) {
     enum { VALUES = 1000000 };
     char *text = malloc(2 * VALUES + 16);
     cJSON *tree = NULL;
@@ -379,7 +379,7 @@ static void the_limit_holds_for_the_tree(void **state) {
     free(text);
 }
 
-static void the_locale_does_not_matter(void **state) {
+static void test_the_locale_does_not_matter_to_json(void **state) {
     cJSON *tree = NULL;
     dpmf_i_base_writer w = {0};
     double value = 0;
@@ -406,19 +406,19 @@ static void the_locale_does_not_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(valid_texts_are_accepted),
-        cmocka_unit_test(invalid_texts_are_refused),
-        cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(duplicate_keys_are_refused),
-        cmocka_unit_test(many_keys_are_sorted_out),
-        cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(members_are_typed),
-        cmocka_unit_test(the_writer_is_canonical),
-        cmocka_unit_test(the_writer_refuses_what_is_not_utf8),
-        cmocka_unit_test(memory_that_runs_out_is_said),
-        cmocka_unit_test(a_tree_that_does_not_fit_is_said),
-        cmocka_unit_test(the_limit_holds_for_the_tree),
-        cmocka_unit_test(the_locale_does_not_matter),
+        cmocka_unit_test(test_valid_texts_are_accepted),
+        cmocka_unit_test(test_invalid_texts_are_refused),
+        cmocka_unit_test(test_every_cut_of_a_json_text_is_refused),
+        cmocka_unit_test(test_duplicate_keys_are_refused),
+        cmocka_unit_test(test_a_duplicate_among_many_keys_is_found),
+        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_members_have_their_type_and_range),
+        cmocka_unit_test(test_the_writer_is_canonical),
+        cmocka_unit_test(test_the_writer_refuses_what_is_not_utf8),
+        cmocka_unit_test(test_memory_that_runs_out_is_said),
+        cmocka_unit_test(test_a_tree_that_does_not_fit_is_said),
+        cmocka_unit_test(test_the_memory_limit_holds_for_the_tree),
+        cmocka_unit_test(test_the_locale_does_not_matter_to_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

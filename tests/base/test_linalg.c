@@ -91,7 +91,7 @@ static void assert_lower(int64_t n, const double *a) {
     }
 }
 
-static void sums_are_accurate(void **state) {
+static void test_sums_are_accurate(void **state) {
     (void)state;
     for (int64_t n = 0; n < 700; n++) {
         double *x = new_numbers(n, 1), *y = new_numbers(n, 2);
@@ -118,7 +118,7 @@ static void sums_are_accurate(void **state) {
     release_all();
 }
 
-static void norms_neither_overflow_nor_underflow(void **state) {
+static void test_norms_neither_overflow_nor_underflow(void **state) {
     (void)state;
     enum { N = 300 };
     static const double sizes[] = {1e308, 1e300, 1e160, 1e150, 1, 1e-150, 1e-160, 1e-300, 4e-320, DBL_TRUE_MIN};
@@ -143,7 +143,7 @@ static void norms_neither_overflow_nor_underflow(void **state) {
     assert_true(dpmf_i_base_norm(N, x) == 0 && dpmf_i_base_norm(0, x) == 0);
 }
 
-static void toeplitz_products_and_solves(void **state) {
+static void test_toeplitz_products_and_solves_are_their_definition(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{1, 1},    {5, 1},    {5, 5},     {5, 9},     {100, 3},
                                        {500, 64}, {500, 65}, {500, 500}, {3000, 130}};
@@ -174,7 +174,7 @@ static void toeplitz_products_and_solves(void **state) {
     }
 }
 
-static void banded_products_and_solves(void **state) {
+static void test_banded_products_and_solves_are_their_definition(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{1, 1}, {7, 1}, {7, 3}, {7, 7}, {7, 20}, {200, 12}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -205,7 +205,7 @@ static void banded_products_and_solves(void **state) {
     }
 }
 
-static void triangular_products_solves_and_inverses(void **state) {
+static void test_triangular_products_solves_and_inverses_agree(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 17, 100, 300, 520};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
@@ -245,7 +245,7 @@ static void triangular_products_solves_and_inverses(void **state) {
 }
 
 /* a = L L^T for a lower L with positive diagonal has one Cholesky factor: L. */
-static void cholesky_finds_the_factor(void **state) {
+static void test_cholesky_finds_the_factor(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 50, 200};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
@@ -265,7 +265,7 @@ static void cholesky_finds_the_factor(void **state) {
 
 /* The second difference matrix has eigenvalues 2 - 2 cos(k pi/(n+1)) and eigenvectors sin(k t pi/(n+1)), k, t = 1..n.
  */
-static void eigenvalues_of_the_second_difference(void **state) {
+static void test_eigenvalues_of_the_second_difference_are_the_known_ones(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 60};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -290,7 +290,7 @@ static void eigenvalues_of_the_second_difference(void **state) {
 }
 
 /* Prefix sums: 1/(2 sin((2j-1) pi/(4n+2))), j = 1..n; with every column twice, sqrt 2 times that. */
-static void singular_values_of_prefix_sums(void **state) {
+static void test_singular_values_of_prefix_sums_are_the_known_ones(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 50, 200};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -318,7 +318,7 @@ static void singular_values_of_prefix_sums(void **state) {
     }
 }
 
-static void lq_factors_give_the_same_gram_matrix(void **state) {
+static void test_lq_factors_give_the_same_gram_matrix(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{1, 1}, {1, 5}, {3, 3}, {4, 9}, {60, 200}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -338,7 +338,7 @@ static void lq_factors_give_the_same_gram_matrix(void **state) {
     }
 }
 
-static void bad_matrices_are_refused(void **state) {
+static void test_bad_matrices_are_refused(void **state) {
     (void)state;
     double a[4] = {1, 0, 5, 0}, out[4] = {9, 9, 9, 9};
     assert_int_equal(dpmf_i_base_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
@@ -363,7 +363,7 @@ static void bad_matrices_are_refused(void **state) {
 }
 
 /* The size is looked at before the matrix. */
-static void sizes_past_lapack_are_refused(void **state) {
+static void test_sizes_past_lapack_are_refused(void **state) {
     (void)state;
     const int64_t large = (int64_t)INT_MAX + 1;
     double a = 1, out = 9;
@@ -384,17 +384,17 @@ static void sizes_past_lapack_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_accurate),
-        cmocka_unit_test(norms_neither_overflow_nor_underflow),
-        cmocka_unit_test(toeplitz_products_and_solves),
-        cmocka_unit_test(banded_products_and_solves),
-        cmocka_unit_test(triangular_products_solves_and_inverses),
-        cmocka_unit_test(cholesky_finds_the_factor),
-        cmocka_unit_test(eigenvalues_of_the_second_difference),
-        cmocka_unit_test(singular_values_of_prefix_sums),
-        cmocka_unit_test(lq_factors_give_the_same_gram_matrix),
-        cmocka_unit_test(bad_matrices_are_refused),
-        cmocka_unit_test(sizes_past_lapack_are_refused),
+        cmocka_unit_test(test_sums_are_accurate),
+        cmocka_unit_test(test_norms_neither_overflow_nor_underflow),
+        cmocka_unit_test(test_toeplitz_products_and_solves_are_their_definition),
+        cmocka_unit_test(test_banded_products_and_solves_are_their_definition),
+        cmocka_unit_test(test_triangular_products_solves_and_inverses_agree),
+        cmocka_unit_test(test_cholesky_finds_the_factor),
+        cmocka_unit_test(test_eigenvalues_of_the_second_difference_are_the_known_ones),
+        cmocka_unit_test(test_singular_values_of_prefix_sums_are_the_known_ones),
+        cmocka_unit_test(test_lq_factors_give_the_same_gram_matrix),
+        cmocka_unit_test(test_bad_matrices_are_refused),
+        cmocka_unit_test(test_sizes_past_lapack_are_refused),
     };
     return cmocka_run_group_tests_name("linear algebra", tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void assert_zeroed_and_aligned(const unsigned char *memory, size_t bytes)
     }
 }
 
-static void blocks_are_zeroed_aligned_and_counted(void **state) {
+static void test_blocks_are_zeroed_aligned_and_counted(void **state) {
     (void)state;
     const uint64_t before = dpmf_memory_in_use();
     void *blocks[20];
@@ -77,7 +77,7 @@ static void blocks_are_zeroed_aligned_and_counted(void **state) {
     assert_int_equal(dpmf_memory_in_use(), before);
 }
 
-static void nothing_is_a_block_too(void **state) {
+static void test_nothing_is_a_block_too(void **state) {
     (void)state;
     const uint64_t before = dpmf_memory_in_use();
     double *a = NULL, *b = NULL;
@@ -90,7 +90,7 @@ static void nothing_is_a_block_too(void **state) {
     assert_int_equal(dpmf_memory_in_use(), before);
 }
 
-static void text_is_copied(void **state) {
+static void test_text_is_copied(void **state) {
     (void)state;
     char text[] = "momentum:0.9";
     char *copy = NULL, *empty = NULL;
@@ -103,7 +103,7 @@ static void text_is_copied(void **state) {
     dpmf_i_base_free(empty);
 }
 
-static void sizes_that_overflow_are_refused(void **state) {
+static void test_sizes_that_overflow_are_refused(void **state) {
     (void)state;
     static const struct {
         int64_t count;
@@ -127,7 +127,7 @@ static void sizes_that_overflow_are_refused(void **state) {
     }
 }
 
-static void the_limit_bounds_the_sum(void **state) {
+static void test_the_limit_bounds_the_sum(void **state) {
     (void)state;
     const uint64_t before = dpmf_memory_in_use();
     dpmf_memory_set_limit(before + 3 * (1u << 20));
@@ -152,7 +152,7 @@ static void the_limit_bounds_the_sum(void **state) {
     assert_non_null(strstr(dpmf_last_error(), "8.0 PiB"));
 }
 
-static void the_hook_gets_every_call(void **state) {
+static void test_the_hook_gets_every_call(void **state) {
     (void)state;
     counting c = {0, 0, 0};
     const dpmf_allocator hook = {counting_allocate, counting_release, &c};
@@ -265,7 +265,7 @@ static dpmf_status make_pool(double *out) {
     return status;
 }
 
-static void each_allocation_may_fail(void **state) {
+static void test_each_allocation_of_linear_algebra_may_fail(void **state) {
     (void)state;
     dpmf_status (*const makers[])(double *) = {make_convolution, make_inverse,         make_toeplitz_in_place,
                                                make_eigenvalues, make_singular_values, make_lq,
@@ -296,13 +296,13 @@ static void each_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(blocks_are_zeroed_aligned_and_counted, restore),
-        cmocka_unit_test_teardown(nothing_is_a_block_too, restore),
-        cmocka_unit_test_teardown(text_is_copied, restore),
-        cmocka_unit_test_teardown(sizes_that_overflow_are_refused, restore),
-        cmocka_unit_test_teardown(the_limit_bounds_the_sum, restore),
-        cmocka_unit_test_teardown(the_hook_gets_every_call, restore),
-        cmocka_unit_test_teardown(each_allocation_may_fail, restore),
+        cmocka_unit_test_teardown(test_blocks_are_zeroed_aligned_and_counted, restore),
+        cmocka_unit_test_teardown(test_nothing_is_a_block_too, restore),
+        cmocka_unit_test_teardown(test_text_is_copied, restore),
+        cmocka_unit_test_teardown(test_sizes_that_overflow_are_refused, restore),
+        cmocka_unit_test_teardown(test_the_limit_bounds_the_sum, restore),
+        cmocka_unit_test_teardown(test_the_hook_gets_every_call, restore),
+        cmocka_unit_test_teardown(test_each_allocation_of_linear_algebra_may_fail, restore),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static dpmf_status quadratic(void *context, const double *x, double *f, double *
 }
 
 /* Sizes around the padding of liblbfgs. */
-static void test_quadratic(void **unused) {
+static void test_quadratics_of_any_size_are_solved(void **unused) {
     static const int64_t sizes[] = {1, 2, 15, 16, 17, 40};
     (void)unused;
     for (int s = 0; s < 6; s++) {
@@ -55,7 +55,7 @@ static dpmf_status rosenbrock(void *context, const double *x, double *f, double 
     return DPMF_OK;
 }
 
-static void test_valley(void **unused) {
+static void test_a_curved_valley_is_followed_to_its_end(void **unused) {
     double x[2] = {-1.2, 1};
     dpmf_i_base_minimum found = {0};
     dpmf_i_base_objective objective = {2, NULL, rosenbrock};
@@ -80,7 +80,7 @@ static dpmf_status walled(void *context, const double *x, double *f, double *gra
     return DPMF_OK;
 }
 
-static void test_wall(void **unused) {
+static void test_a_wall_of_infinite_loss_is_walked_around(void **unused) {
     static const double outside[] = {INFINITY, NAN, -INFINITY};
     static const double starts[] = {1e-3, 0.5, 3, 40};
     (void)unused;
@@ -107,7 +107,7 @@ static dpmf_status cliff(void *context, const double *x, double *f, double *grad
     return DPMF_OK;
 }
 
-static void test_cliff(void **unused) {
+static void test_a_minimum_at_a_cliff_is_not_called_converged(void **unused) {
     double x[2] = {-3, 5};
     dpmf_i_base_minimum found = {0};
     dpmf_i_base_objective objective = {2, NULL, cliff};
@@ -121,7 +121,7 @@ static void test_cliff(void **unused) {
 
 /* ---- how it ends ---- */
 
-static void test_already_there(void **unused) {
+static void test_a_start_at_the_minimum_takes_no_iteration(void **unused) {
     int64_t n = 3;
     double x[3] = {0, 1, 2};
     dpmf_i_base_minimum found = {0};
@@ -134,7 +134,7 @@ static void test_already_there(void **unused) {
     assert_true(found.f == 3 && x[0] == 0 && x[1] == 1 && x[2] == 2);
 }
 
-static void test_iteration_limit(void **unused) {
+static void test_the_iteration_limit_is_kept(void **unused) {
     double x[2] = {-1.2, 1};
     dpmf_i_base_minimum found = {0};
     dpmf_i_base_objective objective = {2, NULL, rosenbrock};
@@ -147,7 +147,7 @@ static void test_iteration_limit(void **unused) {
     assert_true(found.f < 24.2); /* f at the start */
 }
 
-static void test_decrease_rule(void **unused) {
+static void test_the_decrease_rule_stops_earlier(void **unused) {
     int64_t n = 40;
     double x[MOST] = {0}, y[MOST] = {0};
     dpmf_i_base_minimum rough = {0}, fine = {0};
@@ -163,7 +163,7 @@ static void test_decrease_rule(void **unused) {
 }
 
 /* A gradient that can never be met ends by rounding, not by the limit. */
-static void test_full_precision(void **unused) {
+static void test_an_unreachable_gradient_ends_by_rounding(void **unused) {
     double x[2] = {-1.2, 1};
     dpmf_i_base_minimum found = {0};
     dpmf_i_base_objective objective = {2, NULL, rosenbrock};
@@ -190,7 +190,7 @@ static int cancel_third(void *context, const char *what, double done) {
     return ++*calls == 3;
 }
 
-static void test_refusals(void **unused) {
+static void test_a_bad_start_and_a_failing_objective_leave_x_unchanged(void **unused) {
     double x[2] = {-1.2, 1}, value = INFINITY;
     dpmf_i_base_minimum found = {.iterations = -7};
     dpmf_i_base_minimize_options o = options_to(1e-9);
@@ -217,7 +217,7 @@ static void test_refusals(void **unused) {
     assert_int_equal(found.iterations, -7);
 }
 
-static void test_failing_allocations(void **unused) {
+static void test_any_allocation_of_the_minimizer_may_fail(void **unused) {
     double x[2] = {-1.2, 1};
     dpmf_i_base_minimum found = {0};
     dpmf_i_base_objective objective = {2, NULL, rosenbrock};
@@ -228,11 +228,15 @@ static void test_failing_allocations(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quadratic),     cmocka_unit_test(test_valley),
-        cmocka_unit_test(test_wall),          cmocka_unit_test(test_cliff),
-        cmocka_unit_test(test_already_there), cmocka_unit_test(test_iteration_limit),
-        cmocka_unit_test(test_decrease_rule), cmocka_unit_test(test_full_precision),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_failing_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quadratics_of_any_size_are_solved),
+                                       cmocka_unit_test(test_a_curved_valley_is_followed_to_its_end),
+                                       cmocka_unit_test(test_a_wall_of_infinite_loss_is_walked_around),
+                                       cmocka_unit_test(test_a_minimum_at_a_cliff_is_not_called_converged),
+                                       cmocka_unit_test(test_a_start_at_the_minimum_takes_no_iteration),
+                                       cmocka_unit_test(test_the_iteration_limit_is_kept),
+                                       cmocka_unit_test(test_the_decrease_rule_stops_earlier),
+                                       cmocka_unit_test(test_an_unreachable_gradient_ends_by_rounding),
+                                       cmocka_unit_test(test_a_bad_start_and_a_failing_objective_leave_x_unchanged),
+                                       cmocka_unit_test(test_any_allocation_of_the_minimizer_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static double worst_error(const dpmf_i_base_quadrature *rule, double low, double
 }
 
 /* Every ratio, every number of nodes, several scales: the error claimed holds. */
-static void test_bound_holds(void **unused) {
+static void test_the_claimed_error_holds(void **unused) {
     static const double lows[] = {1e-14, 1, 3e7};
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
@@ -46,7 +46,7 @@ static void test_bound_holds(void **unused) {
 }
 
 /* A bound that is no bound for too few nodes says so, and one is claimed as soon as the error falls below 1. */
-static void test_useful(void **unused) {
+static void test_a_claimed_error_is_not_far_above_the_true_one(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
         for (int count = 1; count <= DPMF_I_BASE_NODES_MAX; count++) {
@@ -63,7 +63,7 @@ static void test_useful(void **unused) {
 }
 
 /* Full precision: with nodes enough the error is rounding alone, at any ratio. */
-static void test_precision(void **unused) {
+static void test_enough_nodes_leave_rounding_alone(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++) {
         dpmf_i_base_quadrature rule;
@@ -75,7 +75,7 @@ static void test_precision(void **unused) {
     }
 }
 
-static void test_symmetry(void **unused) {
+static void test_nodes_and_weights_are_symmetric(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
         for (int count = 1; count <= DPMF_I_BASE_NODES_MAX; count++) {
@@ -95,7 +95,7 @@ static void test_symmetry(void **unused) {
 }
 
 /* Scaling the interval scales the nodes, and the weights by its root. */
-static void test_scale(void **unused) {
+static void test_scaling_the_interval_scales_nodes_and_weights(void **unused) {
     dpmf_i_base_quadrature one, other;
     (void)unused;
     dpmf_i_base_quadrature_fill(1, 1e9, 21, &one);
@@ -107,7 +107,7 @@ static void test_scale(void **unused) {
 }
 
 /* As many nodes as the tolerance needs, and no more than one too many. */
-static void test_nodes(void **unused) {
+static void test_as_many_nodes_are_chosen_as_the_tolerance_needs(void **unused) {
     static const double tolerances[] = {0.5, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13};
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
@@ -126,8 +126,11 @@ static void test_nodes(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound_holds), cmocka_unit_test(test_useful),
-                                       cmocka_unit_test(test_precision),   cmocka_unit_test(test_symmetry),
-                                       cmocka_unit_test(test_scale),       cmocka_unit_test(test_nodes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_claimed_error_holds),
+                                       cmocka_unit_test(test_a_claimed_error_is_not_far_above_the_true_one),
+                                       cmocka_unit_test(test_enough_nodes_leave_rounding_alone),
+                                       cmocka_unit_test(test_nodes_and_weights_are_symmetric),
+                                       cmocka_unit_test(test_scaling_the_interval_scales_nodes_and_weights),
+                                       cmocka_unit_test(test_as_many_nodes_are_chosen_as_the_tolerance_needs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

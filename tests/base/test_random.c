@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* From the known-answer file of the authors' Random123 (Salmon et al. 2011): counter, key, answer. */
-static void test_philox(void **unused) {
+static void test_philox_gives_the_authors_known_answers(void **unused) {
     static const uint32_t known[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
@@ -37,7 +37,7 @@ static double unit(uint64_t bits) {
 }
 
 /* Uniforms are the upper bits of the words; normals are Box and Muller's of them, with the library's functions. */
-static void test_definition(void **unused) {
+static void test_uniforms_and_normals_are_their_definition(void **unused) {
     enum { COUNT = 2000 };
     static const double pi = 3.14159265358979323846;
     const uint64_t seed = 0x123456789abcdef0u, stream = (uint64_t)77 << 41 | 5;
@@ -57,7 +57,7 @@ static void test_definition(void **unused) {
 }
 
 /* The first numbers of a stream do not depend on how many are asked for; streams and seeds differ. */
-static void test_pieces(void **unused) {
+static void test_a_stream_does_not_depend_on_how_many_are_asked_for(void **unused) {
     double all[100], some[100];
     (void)unused;
     dpmf_i_base_random_normals(9, 4, 100, all);
@@ -80,7 +80,7 @@ static void test_pieces(void **unused) {
  * The law: Phi of 2^20 normals in 1024 equal cells; x and y of the pairs in 32 x 32. Chi-square of 1023 degrees is
  * within 1023 +- 5 sqrt(2046) but for 2e-6 of seeds; the seed is fixed.
  */
-static void test_normal_law(void **unused) {
+static void test_normals_have_the_normal_law(void **unused) {
     enum { CELLS = 1024, SIDE = 32, COUNT = 1 << 10, STREAMS = 1 << 10 };
     static double single[CELLS], pairs[CELLS];
     double z[COUNT], moment[4] = {0};
@@ -110,7 +110,9 @@ static void test_normal_law(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_definition),
-                                       cmocka_unit_test(test_pieces), cmocka_unit_test(test_normal_law)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox_gives_the_authors_known_answers),
+                                       cmocka_unit_test(test_uniforms_and_normals_are_their_definition),
+                                       cmocka_unit_test(test_a_stream_does_not_depend_on_how_many_are_asked_for),
+                                       cmocka_unit_test(test_normals_have_the_normal_law)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void expect_refused(file f, const char *reason) {
     assert_null(strchr(dpmf_last_error(), '\n'));
 }
 
-static void what_is_written_comes_back(void **state) {
+static void test_what_is_written_comes_back(void **state) {
     dpmf_i_base_tensors tensors = sample_tensors(), back = {0};
     char *text = NULL, digest[65], expected[65];
     (void)state;
@@ -118,7 +118,7 @@ static void what_is_written_comes_back(void **state) {
     free(f.bytes);
 }
 
-static void the_bytes_are_these(void **state) {
+static void test_the_bytes_are_these(void **state) {
     static const char expected[] = "{\"__metadata__\":{\"dpmf\":\"{\\\"a\\\":1}\",\"sha256\":"
                                    "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"},"
                                    "\"v\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},"
@@ -140,7 +140,7 @@ static void the_bytes_are_these(void **state) {
 }
 
 /* The digest over bytes laid out by hand, as base/safetensors.h says. */
-static void the_digest_covers_what_it_says(void **state) {
+static void test_the_digest_covers_what_it_says(void **state) {
     static const uint8_t expected[] = "{}v\0"
                                       "\1\0\0\0\0\0\0\0"
                                       "\3\0\0\0\0\0\0\0";
@@ -161,7 +161,7 @@ static void the_digest_covers_what_it_says(void **state) {
 }
 
 /* Every other value of every byte: 255 changed files for each byte of the sample. */
-static void every_changed_byte_is_refused(void **state) {
+static void test_every_changed_byte_is_refused(void **state) {
     dpmf_i_base_tensors tensors = sample_tensors();
     file f = make(sample_text, &tensors);
     (void)state;
@@ -175,7 +175,7 @@ static void every_changed_byte_is_refused(void **state) {
     free(f.bytes);
 }
 
-static void every_cut_and_every_tail_is_refused(void **state) {
+static void test_every_cut_and_every_tail_of_a_container_is_refused(void **state) {
     dpmf_i_base_tensors tensors = sample_tensors();
     file f = make(sample_text, &tensors);
     (void)state;
@@ -196,7 +196,7 @@ static void every_cut_and_every_tail_is_refused(void **state) {
     free(f.bytes);
 }
 
-static void header_lengths_are_bounded(void **state) {
+static void test_header_lengths_are_bounded(void **state) {
     static const uint64_t lengths[] = {0,
                                        1,
                                        2,
@@ -219,7 +219,7 @@ static void header_lengths_are_bounded(void **state) {
 }
 
 /* A header of 16 MiB is read (and its trailing spaces refused as not ours); one of 8 more is not looked at. */
-static void the_largest_header_is_16_mebibytes(void **state) {
+static void test_the_largest_header_is_16_mebibytes(void **state) {
     for (size_t extra = 0; extra <= 8; extra += 8) {
         size_t length = ((size_t)16 << 20) + extra;
         file f = {malloc(8 + length), 8 + length};
@@ -237,7 +237,7 @@ static void the_largest_header_is_16_mebibytes(void **state) {
 #define DIGITS "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define META "{\"__metadata__\":{\"dpmf\":\"{}\",\"sha256\":\"" DIGITS "\"}"
 
-static void hostile_headers_are_refused(void **state) {
+static void test_hostile_headers_are_refused(void **state) {
     static const struct {
         const char *json;
         size_t data_size;
@@ -315,7 +315,7 @@ static void hostile_headers_are_refused(void **state) {
     }
 }
 
-static void deep_nesting_is_refused(void **state) {
+static void test_deep_nesting_is_refused(void **state) {
     enum { LEVELS = 1000000 };
     char *json = malloc(LEVELS + 16);
     (void)state;
@@ -329,7 +329,7 @@ static void deep_nesting_is_refused(void **state) {
     free(json);
 }
 
-static void values_must_be_finite(void **state) {
+static void test_values_of_a_container_must_be_finite(void **state) {
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
@@ -342,7 +342,7 @@ static void values_must_be_finite(void **state) {
     }
 }
 
-static void there_is_room_for_sixteen_arrays(void **state) {
+static void test_there_is_room_for_sixteen_arrays(void **state) {
     dpmf_i_base_tensors tensors = {0}, back = {0};
     char name[DPMF_I_BASE_TENSOR_NAME_MAX], *text = NULL, digest[65];
     (void)state;
@@ -367,7 +367,7 @@ static void there_is_room_for_sixteen_arrays(void **state) {
     free(f.bytes);
 }
 
-static void a_file_without_arrays_is_fine(void **state) {
+static void test_a_file_without_arrays_is_fine(void **state) {
     dpmf_i_base_tensors tensors = {0}, back = {.count = 5};
     char *text = NULL, digest[65];
     (void)state;
@@ -378,7 +378,7 @@ static void a_file_without_arrays_is_fine(void **state) {
     free(f.bytes);
 }
 
-static void texts_that_cannot_be_held_are_refused(void **state) {
+static void test_texts_that_cannot_be_held_are_refused(void **state) {
     dpmf_i_base_tensors tensors = {0};
     uint8_t *header = NULL;
     size_t size = 0;
@@ -393,7 +393,7 @@ static void texts_that_cannot_be_held_are_refused(void **state) {
     free(large);
 }
 
-static void allocations_that_fail_are_said(void **state) {
+static void test_any_allocation_for_a_container_may_fail(void **state) {
     dpmf_i_base_tensors tensors = sample_tensors(), back = {0};
     char *text = NULL, digest[65];
     uint8_t *header = NULL;
@@ -411,20 +411,20 @@ static void allocations_that_fail_are_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_comes_back),
-        cmocka_unit_test(the_bytes_are_these),
-        cmocka_unit_test(the_digest_covers_what_it_says),
-        cmocka_unit_test(every_changed_byte_is_refused),
-        cmocka_unit_test(every_cut_and_every_tail_is_refused),
-        cmocka_unit_test(header_lengths_are_bounded),
-        cmocka_unit_test(the_largest_header_is_16_mebibytes),
-        cmocka_unit_test(hostile_headers_are_refused),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(values_must_be_finite),
-        cmocka_unit_test(there_is_room_for_sixteen_arrays),
-        cmocka_unit_test(a_file_without_arrays_is_fine),
-        cmocka_unit_test(texts_that_cannot_be_held_are_refused),
-        cmocka_unit_test(allocations_that_fail_are_said),
+        cmocka_unit_test(test_what_is_written_comes_back),
+        cmocka_unit_test(test_the_bytes_are_these),
+        cmocka_unit_test(test_the_digest_covers_what_it_says),
+        cmocka_unit_test(test_every_changed_byte_is_refused),
+        cmocka_unit_test(test_every_cut_and_every_tail_of_a_container_is_refused),
+        cmocka_unit_test(test_header_lengths_are_bounded),
+        cmocka_unit_test(test_the_largest_header_is_16_mebibytes),
+        cmocka_unit_test(test_hostile_headers_are_refused),
+        cmocka_unit_test(test_deep_nesting_is_refused),
+        cmocka_unit_test(test_values_of_a_container_must_be_finite),
+        cmocka_unit_test(test_there_is_room_for_sixteen_arrays),
+        cmocka_unit_test(test_a_file_without_arrays_is_fine),
+        cmocka_unit_test(test_texts_that_cannot_be_held_are_refused),
+        cmocka_unit_test(test_any_allocation_for_a_container_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static const struct {
     {8.0, 0.99999999999999937790, -6.2209605742717860585e-16},
 };
 
-static void the_normal_distribution_is_accurate_in_both_tails(void **state) {
+static void test_the_normal_distribution_is_accurate_in_both_tails(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof normal / sizeof normal[0]; i++) {
         assert_relative(dpmf_i_base_normal_cdf(normal[i].x), normal[i].cdf, 1e-15);
@@ -57,7 +57,7 @@ static void the_normal_distribution_is_accurate_in_both_tails(void **state) {
     assert_relative(dpmf_i_base_normal_cdf(-38), 2.8854283600687843084e-316, 1e-7); /* subnormal: 8 digits are left */
 }
 
-static void the_far_tail_has_its_logarithm(void **state) {
+static void test_the_far_tail_has_its_logarithm(void **state) {
     (void)state;
     static const double tail[][2] = {
         {-34.5, -599.58573625947235769},
@@ -80,7 +80,7 @@ static void the_far_tail_has_its_logarithm(void **state) {
     assert_true(below <= above && above - below <= 1e-15 * 617);
 }
 
-static void the_normal_distribution_has_its_limits(void **state) {
+static void test_the_normal_distribution_has_its_limits(void **state) {
     (void)state;
     assert_true(dpmf_i_base_normal_cdf(-INFINITY) == 0 && dpmf_i_base_normal_cdf(INFINITY) == 1);
     assert_true(dpmf_i_base_normal_cdf(-40) == 0 && dpmf_i_base_normal_cdf(40) == 1);
@@ -92,7 +92,7 @@ static void the_normal_distribution_has_its_limits(void **state) {
     }
 }
 
-static void quantiles_are_accurate(void **state) {
+static void test_quantiles_are_accurate(void **state) {
     (void)state;
     static const double quantiles[][2] = {
         {0x1p-1074, -38.467405617144346251},
@@ -135,7 +135,7 @@ static void quantiles_are_accurate(void **state) {
 }
 
 /* Phi^-1(Phi(x)) = x: a relative error e of Phi moves x by e Phi/phi, which is less than e/|x| below 0. */
-static void quantiles_undo_the_distribution(void **state) {
+static void test_quantiles_undo_the_distribution(void **state) {
     (void)state;
     double last = -INFINITY;
     for (double x = -37; x <= -0.5; x += 0.0173) {
@@ -149,7 +149,7 @@ static void quantiles_undo_the_distribution(void **state) {
     }
 }
 
-static void logarithms_of_sums_and_differences(void **state) {
+static void test_logarithms_of_sums_and_differences_are_accurate(void **state) {
     (void)state;
     assert_relative(dpmf_i_base_log_add(1, 2), 2.3132616875182228340, 1e-15);
     assert_relative(dpmf_i_base_log_add(2, 1), 2.3132616875182228340, 1e-15);
@@ -172,7 +172,7 @@ static void logarithms_of_sums_and_differences(void **state) {
                 isnan(dpmf_i_base_log_sub(1, NAN)));
 }
 
-static void the_agm_is_accurate(void **state) {
+static void test_the_agm_is_accurate(void **state) {
     (void)state;
     static const double means[][3] = {
         {1, 2, 1.4567910310469068692},
@@ -195,13 +195,13 @@ static void the_agm_is_accurate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_normal_distribution_is_accurate_in_both_tails),
-        cmocka_unit_test(the_far_tail_has_its_logarithm),
-        cmocka_unit_test(the_normal_distribution_has_its_limits),
-        cmocka_unit_test(quantiles_are_accurate),
-        cmocka_unit_test(quantiles_undo_the_distribution),
-        cmocka_unit_test(logarithms_of_sums_and_differences),
-        cmocka_unit_test(the_agm_is_accurate),
+        cmocka_unit_test(test_the_normal_distribution_is_accurate_in_both_tails),
+        cmocka_unit_test(test_the_far_tail_has_its_logarithm),
+        cmocka_unit_test(test_the_normal_distribution_has_its_limits),
+        cmocka_unit_test(test_quantiles_are_accurate),
+        cmocka_unit_test(test_quantiles_undo_the_distribution),
+        cmocka_unit_test(test_logarithms_of_sums_and_differences_are_accurate),
+        cmocka_unit_test(test_the_agm_is_accurate),
     };
     return cmocka_run_group_tests_name("special functions", tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static void messages_are_kept(void **state) {
+static void test_messages_are_kept(void **state) {
     (void)state;
     assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "bands %d: 1 to %d", 0, 7), DPMF_ERROR_ARGUMENT);
     assert_string_equal(dpmf_last_error(), "bands 0: 1 to 7");
@@ -22,7 +22,7 @@ static void messages_are_kept(void **state) {
     assert_string_equal(dpmf_last_error(), "bands 0: 1 to 7");
 }
 
-static void long_messages_are_cut(void **state) {
+static void test_long_messages_are_cut(void **state) {
     (void)state;
     static char text[4000];
     for (int offset = 0; offset < 2; offset++) {
@@ -48,7 +48,7 @@ static void long_messages_are_cut(void **state) {
     assert_string_equal(dpmf_last_error(), text);
 }
 
-static void messages_do_not_follow_the_locale(void **state) {
+static void test_messages_do_not_follow_the_locale(void **state) {
     (void)state;
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     const char *found = NULL;
@@ -66,7 +66,7 @@ static void messages_do_not_follow_the_locale(void **state) {
     assert_string_equal(dpmf_last_error(), "momentum 1.5");
 }
 
-static void statuses_have_names(void **state) {
+static void test_statuses_have_names(void **state) {
     (void)state;
     static const char *const names[] = {"ok",     "argument",  "memory",      "io",
                                         "format", "numerical", "unsupported", "cancelled"};
@@ -85,7 +85,7 @@ static int stop_at_half(void *context, const char *what, double done) {
     return done >= 0.5;
 }
 
-static void progress_may_cancel(void **state) {
+static void test_progress_may_cancel(void **state) {
     (void)state;
     const char *seen = NULL;
     dpmf_run run = dpmf_run_defaults();
@@ -102,11 +102,11 @@ static void progress_may_cancel(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_kept),
-        cmocka_unit_test(long_messages_are_cut),
-        cmocka_unit_test(messages_do_not_follow_the_locale),
-        cmocka_unit_test(statuses_have_names),
-        cmocka_unit_test(progress_may_cancel),
+        cmocka_unit_test(test_messages_are_kept),
+        cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_messages_do_not_follow_the_locale),
+        cmocka_unit_test(test_statuses_have_names),
+        cmocka_unit_test(test_progress_may_cancel),
     };
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void assert_orthogonal_rows(int64_t n, const double *a) {
         }
 }
 
-static void test_factors(void **unused) {
+static void test_the_factors_multiply_to_the_matrix(void **unused) {
     static const int64_t sizes[] = {1, 2, 3, 10, 61};
     (void)unused;
     for (int s = 0; s < 5; s++) {
@@ -52,7 +52,7 @@ static void test_factors(void **unused) {
 }
 
 /* Prefix sums have the values 1/(2 sin((2k-1) pi/(4n+2))). */
-static void test_known_values(void **unused) {
+static void test_singular_values_of_prefix_sums_come_with_vectors_too(void **unused) {
     enum { N = 24 };
     double a[N * N] = {0}, u[N * N], values[N];
     (void)unused;
@@ -64,7 +64,7 @@ static void test_known_values(void **unused) {
         check_near(values[k - 1], 0.5 / sin((2 * k - 1) * 3.14159265358979323846 / (4 * N + 2)), 1e-13);
 }
 
-static void test_refusals(void **unused) {
+static void test_matrices_with_nan_and_sizes_out_of_range_are_refused(void **unused) {
     double a[4] = {1, 0, NAN, 1}, u[4], values[2] = {7, 7};
     (void)unused;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_base_svd(2, a, values, u));
@@ -74,7 +74,7 @@ static void test_refusals(void **unused) {
     check_message("20001");
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_the_svd_may_fail(void **unused) {
     double a[9] = {2, 0, 0, 1, 3, 0, 1, 1, 4}, u[9], values[3];
     (void)unused;
     FAIL_EACH(dpmf_i_base_svd(3, a, values, u));
@@ -82,8 +82,9 @@ static void test_every_allocation_may_fail(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_factors), cmocka_unit_test(test_known_values),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_factors_multiply_to_the_matrix),
+                                       cmocka_unit_test(test_singular_values_of_prefix_sums_come_with_vectors_too),
+                                       cmocka_unit_test(test_matrices_with_nan_and_sizes_out_of_range_are_refused),
+                                       cmocka_unit_test(test_any_allocation_of_the_svd_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

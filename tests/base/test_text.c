@@ -24,7 +24,7 @@ static int same_bits(double a, double b) {
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void doubles_are_read(void **state) {
+static void test_doubles_are_read(void **state) {
     static const struct {
         const char *text;
         double value;
@@ -65,7 +65,7 @@ static const char *const not_numbers[] = {
     "1 ", "1,5", "--1", "1..2", "1e5.", "1.2.3", "1f",  "1_000", "1e5e5", "+-1", "1\n", "\xd9\xa1", "infinity",
 };
 
-static void other_texts_are_refused(void **state) {
+static void test_texts_that_are_no_numbers_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof not_numbers / sizeof not_numbers[0]; i++) {
         double value = 42.0;
@@ -84,7 +84,7 @@ static void other_texts_are_refused(void **state) {
 }
 
 /* Only the sign of the distance to the half-way point counts, however far out the digit that gives it is. */
-static void long_texts_are_rounded_correctly(void **state) {
+static void test_long_texts_are_rounded_correctly(void **state) {
     static const char half_way[] = "1.00000000000000011102230246251565404236316680908203125"; /* 1 + 2^-53 */
     char text[4000];
     double value = 0;
@@ -111,7 +111,7 @@ static void long_texts_are_rounded_correctly(void **state) {
 }
 
 /* Our digits-and-exponent route against strtod on the text as it is (the tests run in the "C" locale). */
-static void random_texts_agree_with_strtod(void **state) {
+static void test_random_texts_agree_with_strtod(void **state) {
     uint64_t random = 88172645463325252u;
     (void)state;
     for (int i = 0; i < 50000; i++) {
@@ -127,7 +127,7 @@ static void random_texts_agree_with_strtod(void **state) {
     }
 }
 
-static void doubles_come_back(void **state) {
+static void test_doubles_come_back(void **state) {
     static const double values[] = {0.0, -0.0, 1.0, 0.1, 1.0 / 3.0, 1e21, 1e-7, 123456789.0, 5e-324, -2.5, 1e300};
     static const char *const texts[] = {
         "0",    "-0",    "1", "0.1", "0.3333333333333333", "1e+21", "1e-07", "123456789", "4.94065645841247e-324",
@@ -151,7 +151,7 @@ static void doubles_come_back(void **state) {
     }
 }
 
-static void whole_numbers_are_exact(void **state) {
+static void test_whole_numbers_are_exact(void **state) {
     static const struct {
         const char *text;
         int64_t value;
@@ -201,7 +201,7 @@ static void whole_numbers_are_exact(void **state) {
     }
 }
 
-static void the_locale_does_not_matter(void **state) {
+static void test_the_locale_does_not_matter_to_numbers(void **state) {
     char text[32] = "", plain[32] = "";
     double value = 0, comma = 0;
     int64_t whole = 0;
@@ -221,7 +221,7 @@ static void the_locale_does_not_matter(void **state) {
     assert_false(read_comma);
 }
 
-static void utf8_is_checked(void **state) {
+static void test_utf8_is_checked(void **state) {
     static const char *const good[] = {"",
                                        "abc",
                                        "\x7f",
@@ -265,7 +265,7 @@ static void utf8_is_checked(void **state) {
     assert_true(dpmf_i_base_utf8_valid((const uint8_t *)"a\0b", 3)); /* a zero is a character like others here */
 }
 
-static void shown_texts_are_short_and_printable(void **state) {
+static void test_shown_texts_are_short_and_printable(void **state) {
     char out[64], longer[200];
     (void)state;
     assert_string_equal(dpmf_i_base_show("plain", 5, out), "plain");
@@ -281,15 +281,15 @@ static void shown_texts_are_short_and_printable(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doubles_are_read),
-        cmocka_unit_test(other_texts_are_refused),
-        cmocka_unit_test(long_texts_are_rounded_correctly),
-        cmocka_unit_test(random_texts_agree_with_strtod),
-        cmocka_unit_test(doubles_come_back),
-        cmocka_unit_test(whole_numbers_are_exact),
-        cmocka_unit_test(the_locale_does_not_matter),
-        cmocka_unit_test(utf8_is_checked),
-        cmocka_unit_test(shown_texts_are_short_and_printable),
+        cmocka_unit_test(test_doubles_are_read),
+        cmocka_unit_test(test_texts_that_are_no_numbers_are_refused),
+        cmocka_unit_test(test_long_texts_are_rounded_correctly),
+        cmocka_unit_test(test_random_texts_agree_with_strtod),
+        cmocka_unit_test(test_doubles_come_back),
+        cmocka_unit_test(test_whole_numbers_are_exact),
+        cmocka_unit_test(test_the_locale_does_not_matter_to_numbers),
+        cmocka_unit_test(test_utf8_is_checked),
+        cmocka_unit_test(test_shown_texts_are_short_and_printable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

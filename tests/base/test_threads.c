@@ -57,7 +57,7 @@ static job *new_job(const dpmf_i_base_pool *pool) {
     return j;
 }
 
-static void every_item_runs_once_with_the_same_answer(void **state) {
+static void test_every_item_runs_once_with_the_same_answer(void **state) {
     (void)state;
     double expected[ITEMS];
     static const int threads[] = {1, 2, 3, 8, 0};
@@ -83,7 +83,7 @@ static void every_item_runs_once_with_the_same_answer(void **state) {
     }
 }
 
-static void many_short_runs(void **state) {
+static void test_many_short_runs_lose_no_item(void **state) {
     (void)state;
     dpmf_i_base_pool *pool = NULL;
     assert_int_equal(dpmf_i_base_pool_create(3, &pool), DPMF_OK);
@@ -101,7 +101,7 @@ static void many_short_runs(void **state) {
     dpmf_i_base_pool_free(pool);
 }
 
-static void the_lowest_failure_is_the_answer(void **state) {
+static void test_the_lowest_failure_is_the_answer(void **state) {
     (void)state;
     for (int threads = 1; threads <= 4; threads++) {
         dpmf_i_base_pool *pool = NULL;
@@ -133,7 +133,7 @@ static void the_lowest_failure_is_the_answer(void **state) {
     }
 }
 
-static void thread_counts_out_of_range_are_refused(void **state) {
+static void test_thread_counts_out_of_range_are_refused(void **state) {
     (void)state;
     static const int bad[] = {-1, 257, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -146,7 +146,7 @@ static void thread_counts_out_of_range_are_refused(void **state) {
 }
 
 /* Thread stacks larger than the address space: the system refuses every thread. */
-static void without_threads_the_caller_does_the_work(void **state) {
+static void test_without_threads_the_caller_does_the_work(void **state) {
     (void)state;
     pthread_attr_t usual, impossible;
     assert_int_equal(pthread_getattr_default_np(&usual), 0);
@@ -177,7 +177,7 @@ static dpmf_status look_at_signals(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static void signals_stay_with_the_caller(void **state) {
+static void test_signals_stay_with_the_caller(void **state) {
     (void)state;
     dpmf_i_base_pool *pool = NULL;
     atomic_int mistakes = 0;
@@ -204,7 +204,7 @@ static dpmf_status allocate_and_fail(void *context, int64_t item, int worker) {
     return strcmp(dpmf_last_error(), expected) == 0 ? DPMF_OK : DPMF_ERROR_NUMERICAL;
 }
 
-static void memory_and_messages_know_threads(void **state) {
+static void test_memory_and_messages_know_threads(void **state) {
     (void)state;
     dpmf_i_base_pool *pool = NULL;
     assert_int_equal(dpmf_i_base_pool_create(4, &pool), DPMF_OK);
@@ -216,13 +216,13 @@ static void memory_and_messages_know_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_item_runs_once_with_the_same_answer),
-        cmocka_unit_test(many_short_runs),
-        cmocka_unit_test(the_lowest_failure_is_the_answer),
-        cmocka_unit_test(thread_counts_out_of_range_are_refused),
-        cmocka_unit_test(without_threads_the_caller_does_the_work),
-        cmocka_unit_test(signals_stay_with_the_caller),
-        cmocka_unit_test(memory_and_messages_know_threads),
+        cmocka_unit_test(test_every_item_runs_once_with_the_same_answer),
+        cmocka_unit_test(test_many_short_runs_lose_no_item),
+        cmocka_unit_test(test_the_lowest_failure_is_the_answer),
+        cmocka_unit_test(test_thread_counts_out_of_range_are_refused),
+        cmocka_unit_test(test_without_threads_the_caller_does_the_work),
+        cmocka_unit_test(test_signals_stay_with_the_caller),
+        cmocka_unit_test(test_memory_and_messages_know_threads),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

@@ -167,7 +167,7 @@ class Figures(Case):
             if column_of(cell) in NOT_COMPARED or cell["table"] in FIGURES and cell["column"] != "claim":
                 self.assertIsNone(cell["ok"], cell)
 
-    def test_claims(self):
+    def test_each_claim_names_what_is_claimed_and_is_compared(self):
         """Each names what is claimed; with a number it is compared, unless it is one of those that we correct."""
         claims = {(cell["table"], cell["row"]): cell for cell in self.cells if cell["column"] == "claim"}
         self.assertEqual(len(claims), sum(cell["column"] == "claim" for cell in self.cells))
@@ -183,7 +183,7 @@ class Figures(Case):
                               "at most": cell["ours"] <= cell["paper"],
                               "at least": cell["ours"] >= cell["paper"]}[cell["relation"]], key)
 
-    def test_independent_values(self):
+    def test_figures_agree_with_values_computed_independently(self):
         for column, values in INDEPENDENT.items():
             if column[0] not in self.NAMED:
                 continue
@@ -197,7 +197,7 @@ class Figures(Case):
         self.assertEqual(counts, {name: CELLS[name] for name in self.NAMED})
         self.assertEqual(sum(counts.values()), len(self.cells))
 
-    def test_keys_and_types(self):
+    def test_cells_have_their_keys_and_types(self):
         for cell in self.cells:
             self.assertEqual(list(cell)[:len(CELL_KEYS)], CELL_KEYS)
             self.assertIs(type(cell["row"]), str)
@@ -209,7 +209,7 @@ class Figures(Case):
             else:
                 self.assertLessEqual(abs(cell["difference"] - (cell["ours"] / cell["paper"] - 1)), 1e-15)
 
-    def test_its_part_of_the_page(self):
+    def test_its_part_of_the_page_agrees(self):
         with open(PAGE, encoding="utf-8") as file:
             compare_page(self, file.read(), self.cells, self.NAMED)
 

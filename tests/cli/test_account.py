@@ -6,7 +6,7 @@ from harness import Case
 
 
 class Gaussian(Case):
-    def test_sigma(self):
+    def test_sigma_of_one_release_is_exact(self):
         # 60-digit evaluations of the closed form.
         for epsilon, delta, sigma in ((1, 1e-5, 3.73063163481594183), (1, 1e-10, 5.86777774963052639),
                                       (8, 1e-5, 0.600229072198951559)):
@@ -18,7 +18,7 @@ class Gaussian(Case):
             self.near(self.json("account", "--sigma", sigma, "--delta", delta)["epsilon"], epsilon, 1e-11)
             self.near(self.json("account", "--mu", 1 / sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
 
-    def test_published_multipliers(self):
+    def test_noise_multipliers_are_the_published_ones(self):
         # Choquette-Choo et al. 2023, Table 3, delta = 1e-6: matrix factorization (one release), full batches.
         for epsilon, sigma in ((17.648, 0.340994), (8.841, 0.599973), (2, 2.230476)):
             self.assertAlmostEqual(self.json("account", "--epsilon", epsilon, "--delta", 1e-6)["sigma"], sigma, delta=6e-7)
@@ -27,7 +27,7 @@ class Gaussian(Case):
             self.assertAlmostEqual(found["sigma"], sigma, delta=6e-7)
             self.near(found["total_rho"], 2052 * found["rho"], 1e-12)
 
-    def test_rho(self):
+    def test_rho_gives_a_bound_and_a_gaussian_the_exact_value(self):
         found = self.json("account", "--rho", 0.1, "--delta", 1e-6)
         self.near(found["epsilon"], 2.14193892838547, 1e-12)
         self.assertEqual((found["kind"], found["sigma"]), ("upper bound", None))
@@ -35,7 +35,7 @@ class Gaussian(Case):
         self.near(found["epsilon"], 1.99452690, 5e-9)
         self.assertEqual(found["kind"], "exact")
 
-    def test_replace_one_doubles(self):
+    def test_replacing_a_unit_doubles_the_sensitivity(self):
         one = self.json("account", "--sigma", 2, "--delta", 1e-6, "--adjacency", "replace-one")
         two = self.json("account", "--sigma", 1, "--delta", 1e-6)
         self.near(one["epsilon"], two["epsilon"], 1e-12)
@@ -43,7 +43,7 @@ class Gaussian(Case):
                             "--sampling", "poisson:1")
         self.near(sampled["epsilon"], two["epsilon"], 1e-12)
 
-    def test_tiny_delta_and_large_epsilon(self):
+    def test_a_tiny_delta_and_a_large_epsilon_are_answered(self):
         found = self.json("account", "--sigma", 1, "--delta", "1e-300")
         self.near(self.json("account", "--sigma", 1, "--epsilon", repr(found["epsilon"]))["delta"], 1e-300, 1e-9)
         self.assertGreater(self.json("account", "--epsilon", 10000, "--delta", 1e-9)["sigma"], 0)
@@ -55,7 +55,7 @@ class Poisson(Case):
         self.assertGreaterEqual(found, tight - 6e-10 * max(1, tight))
         self.assertLessEqual(found, max(1.001 * tight, tight + 1e-4))
 
-    def test_epsilon(self):
+    def test_epsilon_under_poisson_sampling_is_a_tight_bound(self):
         # Tight values of the remove direction, which is the larger one in these.
         for sigma, q, n, delta, tight in (
                 (0.8, 0.001, 100, 1e-6, 0.260337095), (3, 0.001, 100, 1e-6, 0.011204115),
@@ -72,7 +72,7 @@ class Poisson(Case):
                 self.assertTrue(found["slack_met"])
                 self.assertGreater(found["epsilon_without_sampling"], found["epsilon"])
 
-    def test_contour_is_an_estimate(self):
+    def test_the_contour_is_an_estimate(self):
         found = self.json("account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions",
                           1000, "--engine", "contour")
         self.assertEqual(found["kind"], "estimate")
@@ -85,7 +85,7 @@ class Poisson(Case):
         self.assertGreater(rdp["epsilon"], 6.1997)
         self.assertLess(rdp["epsilon"], 6.9)
 
-    def test_sigma(self):
+    def test_sigma_under_poisson_sampling_is_tight_and_certified(self):
         for epsilon, delta, q, n, tight in ((8, 1e-5, 0.04, 2000, 1.289967807), (3, 1e-8, 1e-4, 10 ** 6, 0.594348590),
                                             (17.648, 1e-6, 1000 / 342477, 2052, 0.401862),
                                             (2, 1e-6, 1000 / 342477, 2052, 0.746502)):
@@ -97,12 +97,12 @@ class Poisson(Case):
                 again = self.json("account", "--sigma", repr(found["sigma"]), "--epsilon", epsilon, *options)
                 self.assertLessEqual(again["delta"], delta)
 
-    def test_replace_one_pair(self):
+    def test_replacing_has_a_pair_of_its_own_under_sampling(self):
         found = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.1", "--adjacency",
                           "replace-one")
         self.certified(1.78915, found["epsilon"] + 5e-6)
 
-    def test_limits(self):
+    def test_probabilities_0_and_1_are_their_limits(self):
         nothing = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0", "--compositions", 1000)
         self.assertEqual((nothing["epsilon"], nothing["kind"]), (0, "exact"))
         every = self.json("account", "--sigma", 30, "--delta", 1e-5, "--sampling", "poisson:1", "--compositions", 1000)
@@ -112,7 +112,7 @@ class Poisson(Case):
                          "1e12")
         self.assertGreaterEqual(huge["epsilon"], 0)
 
-    def test_largest(self):
+    def test_the_largest_steps_and_probability_keep_the_budget(self):
         budget = ["account", "--sigma", 1, "--epsilon", 3, "--delta", 1e-6]
         found = self.json(*budget, "--sampling", "poisson:0.01", "--largest", "steps")
         n = found["compositions"]
@@ -136,7 +136,7 @@ class Poisson(Case):
             n += 1
         return n
 
-    def test_curve(self):
+    def test_the_curve_has_fifteen_deltas(self):
         curve = self.json("account", "--sigma", 1, "--delta", 1e-5, "--curve")["curve"]
         self.assertEqual(len(curve), 15)
         self.assertEqual([round(-__import__("math").log10(point["delta"])) for point in curve], list(range(1, 16)))
@@ -144,7 +144,7 @@ class Poisson(Case):
 
 
 class BlockCyclic(Case):
-    def test_compositions_and_probability(self):
+    def test_block_cyclic_is_poisson_with_fewer_compositions(self):
         block = self.json("account", "--sigma", 1.2, "--delta", 1e-6, "--sampling", "block-cyclic:0.001,16",
                           "--compositions", 1600)
         plain = self.json("account", "--sigma", 1.2, "--delta", 1e-6, "--sampling", "poisson:0.016",
@@ -153,7 +153,7 @@ class BlockCyclic(Case):
         self.assertEqual((block["accounted_compositions"], block["accounted_probability"]), (100, 0.016))
         self.assertEqual(block["compositions"], 1600)
 
-    def test_bands_are_checked(self):
+    def test_the_bands_of_a_file_are_checked(self):
         path = self.path("bsr.dpmf")
         self.ok("evaluate", "--steps", 160, "--family", "bsr", "--bands", 16, "--bound", "none", "-o", path)
         held = self.json("account", path, "--sigma", 1.2, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,16")
@@ -168,7 +168,7 @@ class BlockCyclic(Case):
                   self.json("account", "--sigma", 1.2, "--delta", 1e-6)["epsilon"], 1e-15)
         self.refused(2, "account", path, "--delta", 1e-6, says=["not calibrated", "--sigma"])
 
-    def test_replace_one_file(self):
+    def test_a_file_for_replace_one_is_doubled_already(self):
         path = self.path("r.dpmf")
         self.ok("evaluate", "--steps", 20, "--family", "identity", "--adjacency", "replace-one", "-o", path)
         # the file's sensitivity is doubled already
@@ -178,7 +178,7 @@ class BlockCyclic(Case):
 
 
 class MonteCarlo(Case):
-    def test_balls_in_bins(self):
+    def test_balls_in_bins_are_simulated_where_delta_is_not_tiny(self):
         path = self.path("c.dpmf")
         self.ok("evaluate", "--steps", 64, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
         arguments = ["account", path, "--sigma", 2, "--delta", 1e-3, "--sampling", "balls-in-bins:16"]
@@ -197,7 +197,7 @@ class MonteCarlo(Case):
         self.assertGreaterEqual(found["epsilon"], 0.97 * exact)  # the bound is capped by the exact value
         self.assertLessEqual(found["epsilon"], exact * (1 + 1e-12))
 
-    def test_min_sep(self):
+    def test_min_sep_sampling_amplifies_and_checks_bands(self):
         path = self.path("c.dpmf")
         self.ok("evaluate", "--steps", 24, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
         arguments = ["--sigma", 1.5, "--delta", 1e-3, "--samples", 100000]
@@ -207,7 +207,7 @@ class MonteCarlo(Case):
         self.assertGreater(warm["epsilon"], 0)
         self.refused(2, "account", path, *arguments, "--sampling", "min-sep:0.05,3", says="4 bands")
 
-    def test_unconditional(self):
+    def test_an_unconditional_bound_needs_no_confidence(self):
         found = self.json("account", "--sigma", 2, "--delta", 1e-2, "--sampling", "balls-in-bins:4", "--compositions", 4,
                           "--unconditional", "--samples", 100000)
         self.assertIsNone(found["confidence"])
@@ -215,7 +215,7 @@ class MonteCarlo(Case):
 
 
 class Words(Case):
-    def test_statement(self):
+    def test_the_statement_says_what_must_be_done(self):
         text = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 100,
                          "--unit", "user")["statement"]
         for words in ("every intermediate model", "one user", "zero-out", "independently with probability 0.01",
@@ -231,7 +231,7 @@ class Words(Case):
         said = float(re.search(r"epsilon = ([0-9.e+-]+)", found["statement"]).group(1))
         self.assertGreaterEqual(said, found["epsilon"] * (1 - 1e-12))
 
-    def test_bad_input(self):
+    def test_account_refuses_missing_double_and_bad_values(self):
         for words in (["--sigma", 1], ["--epsilon", 1], ["--delta", 0.1], [], ["--sigma", 1, "--epsilon", 1, "--delta", 0.1],
                       ["--sigma", 1, "--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
                       ["--rho", 1, "--sigma", 1, "--delta", 0.1], ["--sigma", 1, "--delta", 0],

@@ -29,7 +29,7 @@ class Count(Case):
         self.assertEqual((code, err), (0, NOTE + OPEN if out else ""))
         return [[float(word) for word in line.split(" ")] for line in out.splitlines()]
 
-    def test_error_bars_and_sums(self):
+    def test_sums_and_error_bars_are_those_of_the_workload(self):
         for workload, step in [("prefix", lambda o, p, x, y: o + x),
                                ("momentum:0.5", lambda o, p, x, y: 1.5 * o - 0.5 * p + x),
                                ("nesterov:0.5", lambda o, p, x, y: 1.5 * o - 0.5 * p + 1.5 * x - 0.5 * y)]:
@@ -60,14 +60,14 @@ class Count(Case):
             child.stdin.close()
             self.assertEqual((child.wait(60), child.stdout.read()), (0, b""))
 
-    def test_ways_to_write_rows(self):
+    def test_rows_may_be_written_in_several_ways(self):
         file = self.mechanism()
         expected = self.sums("1 2 3\n4 5 6\n", file, "--columns", "3")
         for text in ["1,2,3\n4,5,6\n", "1\t2\t3\r\n4\t5\t6\r\n", " 1, 2, 3 \n+4 5e0 6.0", "1e0 2.0 3.\n0.4e1 5 6\n"]:
             self.assertEqual(self.sums(text, file, "--columns", "3"), expected)
         self.assertEqual(self.sums("", file), [])
 
-    def test_bad_lines(self):
+    def test_a_bad_line_ends_it_after_the_good_ones(self):
         file = self.mechanism()
         for bad in ["x", "1 2", "", "nan", "inf", "1e400", "0x10", "1;2", "1\0", "--1", "1" * 100 + "x"]:
             for before in range(3):
@@ -80,16 +80,16 @@ class Count(Case):
         self.assertEqual((code, out), (1, ""))
         self.assertIn("too long", err)
 
-    def test_past_the_last_step(self):
+    def test_a_line_past_the_last_step_is_refused(self):
         code, out, err = count("1\n" * 25, self.mechanism())
         self.assertEqual((code, out.count("\n")), (1, 20))
         self.assertIn("line 21: the mechanism has 20 steps", err)
 
-    def test_fresh_noise_each_time(self):
+    def test_fresh_noise_is_taken_each_time(self):
         file = self.mechanism()
         self.assertNotEqual(count("1\n2\n", file)[1], count("1\n2\n", file)[1])
 
-    def test_out_and_json(self):
+    def test_json_needs_a_file_for_the_sums(self):
         file, path = self.mechanism(), self.path("sums")
         code, out, err = count("1\n2\n3\n", file, "--json", "--out", path)
         value = json.loads(out, parse_constant=refuse_constant)
@@ -111,7 +111,7 @@ class Count(Case):
             self.assertLess(abs(estimate - exact), 6 * 2 * bars[high])  # a fixed seed: no false alarms
         self.assertTrue(math.isclose(found[-1], sum(counts), abs_tol=6 * bars[-1]))
 
-    def test_refused(self):
+    def test_count_refuses_bad_columns_and_matrices(self):
         file = self.mechanism()
         for value in ["0", "-1", "x", "1000001"]:
             self.refused(2, "count", file, "--columns", value, says="--columns " + value)

@@ -33,16 +33,16 @@ class Published(Case):
         self.assertTrue(buffered)
         self.near(min(buffered), blt * noise, 2e-3)
 
-    def test_epsilon_1(self):
+    def test_the_published_design_at_epsilon_1_is_found(self):
         self.check(1)
 
-    def test_epsilon_2(self):
+    def test_the_published_design_at_epsilon_2_is_found(self):
         self.check(2)
 
-    def test_epsilon_4(self):
+    def test_the_published_design_at_epsilon_4_is_found(self):
         self.check(4)
 
-    def test_epsilon_8(self):
+    def test_the_published_design_at_epsilon_8_is_found(self):
         self.check(8)
 
 
@@ -74,12 +74,12 @@ class Choice(Case):
             self.assertTrue([c for c in found["candidates"] if c["family"] == "identity"
                              and c["amplified"] == bool(more)])
 
-    def test_max_loss(self):
+    def test_the_chosen_has_the_least_max_noise_if_asked(self):
         found = self.json(*SMALL, "--no-bench", "--loss", "max")
         least = min(c["noise_max"] for c in found["candidates"] if c["eligible"])
         self.assertLessEqual(found["chosen"]["noise_max"], least * 1.001)
 
-    def test_families_and_one_step(self):
+    def test_named_families_alone_are_tried_and_one_step_is_enough(self):
         found = self.json(*SMALL, "--no-bench", "--families", "blt,identity")
         self.assertEqual({c["family"] for c in found["candidates"]}, {"blt", "identity"})
         self.refused(2, *SMALL, "--families", "blt,nothing", says="nothing")
@@ -90,7 +90,7 @@ class Choice(Case):
         self.assertGreater(found["chosen"]["overhead"], 0)
         self.assertLessEqual(found["chosen"]["overhead"], 4)
 
-    def test_memory(self):
+    def test_what_does_not_fit_the_memory_is_not_eligible(self):
         row = 4 * 1000
         few = self.json(*SMALL, "--no-bench", "--memory", 8 * row)
         for c in few["candidates"]:
@@ -99,7 +99,7 @@ class Choice(Case):
                 self.assertIn("memory", c["reason"])
         self.assertLessEqual(few["chosen"]["memory_bytes"], 8 * row)
 
-    def test_threads_do_not_matter(self):
+    def test_a_design_is_the_same_for_any_threads(self):
         one = self.ok(*SMALL, "--no-bench", "--threads", 1, "--json")
         self.assertEqual(one, self.ok(*SMALL, "--no-bench", "--threads", 3, "--json"))
 
@@ -107,20 +107,20 @@ class Choice(Case):
 class Federated(Case):
     BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4", "--no-bench"]
 
-    def test_choice(self):
+    def test_a_federated_design_holds_at_the_low_separation(self):
         found = self.json(*self.BASE, "--federated", "5,200..400")
         self.assertEqual(found["participation"], "minsep:5,200")
         self.assertTrue({"blt", "banded-toeplitz"} <= {c["family"] for c in found["candidates"] + found["sweep"]})
         self.assertIn("user", self.json(*self.BASE, "--federated", "5,200..400", "--unit", "user")["statement"])
 
-    def test_refused(self):
+    def test_bad_federated_ranges_are_refused(self):
         for text in ("5", "5,200", "5,400..200", "0,1..2", "5,200..", "a,b..c", "5,200..400x"):
             self.refused(2, *self.BASE, "--federated", text, says="--federated")
         self.refused(2, *self.BASE, "--federated", "5,200..400", "--epochs", 5, says="--epochs")
 
 
 class Saved(Case):
-    def test_file_carries_the_guarantee(self):
+    def test_the_file_carries_the_guarantee(self):
         path = self.path("m.dpmf")
         found = self.json(*SMALL[:3], "--epochs", 8, *SMALL[5:], "--sampling", "block-cyclic", "--no-bench", "-o", path)
         held = self.json("inspect", path)
@@ -137,24 +137,24 @@ class Saved(Case):
         self.assertEqual(evaluated["sensitivity"]["of"], held["sensitivity"]["of"])
         self.ok("noise", path, "--dim", 10, "--rows", "0:2", "-o", self.path("rows"))  # "not calibrated" on stderr if not
 
-    def test_replace_one(self):
+    def test_a_file_for_replace_one_keeps_its_epsilon(self):
         path = self.path("m.dpmf")
         self.json(*SMALL, "--no-bench", "--adjacency", "replace-one", "-o", path)
         self.near(self.json("account", path)["epsilon"], 4, 1e-9)
 
-    def test_no_half_written_file(self):
+    def test_no_half_written_file_is_left(self):
         self.refused(1, *SMALL, "--no-bench", "-o", self.path("none/m.dpmf"), says="--out")
         self.assertEqual(self.left_behind(), [])
 
 
 class Refused(Case):
-    def test_missing_options(self):
+    def test_missing_options_are_named(self):
         base = {"--steps": "64", "--epochs": "1", "--epsilon": "1", "--delta": "1e-5"}
         for left_out in base:
             given = [word for pair in base.items() if pair[0] != left_out for word in pair]
             self.refused(2, "design", *given, says=left_out)
 
-    def test_ranges(self):
+    def test_values_out_of_range_are_named(self):
         base = ["design", "--steps", "64", "--epsilon", "1", "--delta", "1e-5"]
         self.refused(2, *base, "--epochs", 65, says=["--epochs", "64"])
         self.refused(2, *base, "--epochs", 0, says="--epochs")
@@ -172,21 +172,21 @@ class Refused(Case):
 
 
 class Words(Case):
-    def test_table(self):
+    def test_the_table_of_candidates_is_narrow_and_complete(self):
         text = self.ok(*SMALL, "--no-bench")
         for word in ("family", "buffers", "sigma", "RMS noise", "memory", "x optimum", "Chosen", "Privacy", "tvblt"):
             self.assertIn(word, text)
         for line in text.splitlines():
             self.assertLessEqual(len(line), 130)
 
-    def test_warnings_of_sampling(self):
+    def test_the_warnings_say_what_sampling_needs(self):
         found = self.json(*RUN, "--epsilon", 8)
         words = " ".join(found["warnings"]).lower()
         for word in ("sampl", "adaptive", "shuffl"):
             self.assertIn(word, words)
         self.assertIn(str(round(8 * math.sqrt(16384) / 8)), found["why"])  # the rule of thumb b = eps sqrt(n)/k
 
-    def test_bytes(self):
+    def test_memory_may_be_written_in_units_or_bytes(self):
         self.assertEqual(json.loads(run(*SMALL, "--no-bench", "--json", "--memory", "1MiB")[1])["chosen"],
                          json.loads(run(*SMALL, "--no-bench", "--json", "--memory", 1 << 20)[1])["chosen"])
 

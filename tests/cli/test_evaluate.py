@@ -33,7 +33,7 @@ class Figures(Case):
     def evaluate(self, steps, family, *more):
         return self.json("evaluate", "--steps", steps, "--family", family, *more)
 
-    def test_identity_and_workload(self):
+    def test_identity_and_workload_have_closed_forms(self):
         for n in [1, 2, 8, 1000, 100000]:
             found = self.evaluate(n, "identity", "--bound", "none")
             self.near(found["max_loss"], math.sqrt(n))
@@ -45,7 +45,7 @@ class Figures(Case):
             self.near(found["max_loss"], math.sqrt(n))
             self.near(found["rms_loss"], math.sqrt(n))
 
-    def test_published_max_loss(self):
+    def test_max_losses_are_the_published_ones(self):
         for n, (plain, normalized) in MAX_LOSS.items():
             self.near(self.evaluate(n, "toeplitz")["max_loss"], plain, 1e-6)
             found = self.evaluate(n, "toeplitz", "--column-normalize")
@@ -53,11 +53,11 @@ class Figures(Case):
             self.near(found["sensitivity"]["value"], 1.0)
             self.assertIs(found["normalized"], True)
 
-    def test_published_rms_loss(self):
+    def test_rms_losses_are_the_published_ones(self):
         for n, expected in RMS_LOSS.items():
             self.near(self.evaluate(n, "toeplitz")["rms_loss"], expected, 1e-6)
 
-    def test_published_trees(self):
+    def test_losses_of_trees_are_the_published_ones(self):
         for n, pair in TREES.items():
             for family, (largest, rms) in zip(["tree-online", "tree-full"], pair):
                 found = self.evaluate(n, family)
@@ -65,7 +65,7 @@ class Figures(Case):
                 self.near(found["rms_loss"], rms, 1e-6)
                 self.assertEqual(found["buffers"], (n - 1).bit_length())
 
-    def test_published_stamps(self):
+    def test_losses_of_stamped_mechanisms_are_the_published_ones(self):
         cyclic = ["--participation", "cyclic:20,100", "--stamps"]
         for family, column in STAMPED.items():
             spectral = ["--sensitivity", "spectral"] if family.startswith("fft") else []
@@ -76,7 +76,7 @@ class Figures(Case):
                 self.assertGreater(found["ratio"], 1)
                 self.near(found["ratio"], found["rms_loss"] / found["lower_bound"]["rms_loss"], 1e-15)
 
-    def test_decoders(self):
+    def test_one_encoder_with_either_decoder_is_either_family(self):
         """One encoder, two decoders: tree-online with the optimal one is tree-full, and so on."""
         for plain, best in [("tree-online", "tree-full"), ("fft", "fft-opt")]:
             for stamps in [1, 4]:
@@ -87,7 +87,7 @@ class Figures(Case):
                 self.assertLess(full["rms_loss"], online["rms_loss"])
         self.assertEqual(self.evaluate(20, "toeplitz", "--decoder", "restart"), self.evaluate(20, "toeplitz"))
 
-    def test_triangular_form(self):
+    def test_the_triangular_form_has_the_same_errors(self):
         """The same errors from a square C, whose sensitivity is no larger."""
         for family in ["tree", "tree-online", "tree-full", "fft", "fft-opt", "toeplitz"]:
             more = ["--workload", "momentum:0.5", "--stamps", "2", "--per-step"]
@@ -97,7 +97,7 @@ class Figures(Case):
             for one, two in zip(plain["per_step_error"], other["per_step_error"]):
                 self.near(two / other["sensitivity"]["value"], one / plain["sensitivity"]["value"], 1e-11)
 
-    def test_lower_bounds(self):
+    def test_lower_bounds_are_just_below_the_optima(self):
         for n, (rms, largest) in OPTIMA.items():
             for family in ["identity", "toeplitz", "tree", "tree-full", "fft-opt"]:
                 found = self.evaluate(n, family, "--loss", "max")
@@ -109,7 +109,7 @@ class Figures(Case):
         self.assertEqual(doubled["lower_bound"]["rms_loss"], 2 * plain["lower_bound"]["rms_loss"])
         self.near(doubled["ratio"], plain["ratio"], 1e-14)
 
-    def test_lower_bound_modes(self):
+    def test_a_lower_bound_is_given_where_it_is_asked_for(self):
         found = self.evaluate(8, "toeplitz", "--bound", "none")
         self.assertEqual((found["lower_bound"], found["ratio"]), (None, None))
         found = self.evaluate(2000001, "identity")  # auto leaves it out above two million
@@ -123,14 +123,14 @@ class Figures(Case):
         self.refused(1, "evaluate", "--steps", 2049, "--family", "identity", *unknown, "--bound", "force",
                      says=["no proven lower bound is known", "file", "single"])
 
-    def test_full_participation(self):
+    def test_independent_noise_is_best_under_full_participation(self):
         """Independent noise has the least max loss, n, when every example is in every batch."""
         found = self.evaluate(50, "identity", "--participation", "full", "--loss", "max")
         self.near(found["max_loss"], 50, 1e-12)
         self.near(found["ratio"], 1, 1e-11)
         self.assertGreaterEqual(found["ratio"], 1)
 
-    def test_a_million_steps(self):
+    def test_a_million_steps_have_the_known_loss(self):
         found = self.evaluate("1M", "toeplitz", "--bound", "none")
         self.assertEqual(found["steps"], 1000000)
         self.near(found["max_loss"], 5.46388937, 1.8e-9)  # 1e-8 absolute
@@ -164,7 +164,7 @@ class Figures(Case):
         for one, other in zip(found["per_step_error"], expected["per_step_error"]):
             self.assertLessEqual(abs(one - other), relative * expected["max_loss"])
 
-    def test_definitions(self):
+    def test_figures_agree_with_the_definitions(self):
         n = 13
         prefix, heavy = [1.0] * n, momentum(0.9, n)
         root, heavy_root = series_root(prefix), series_root(heavy)
@@ -192,7 +192,7 @@ class Figures(Case):
                 found = self.evaluate(n, *arguments, "--per-step", "--weights", file)
                 self.agree(found, reference(a, strategy, weights))
 
-    def test_matrix_and_schedule_workloads(self):
+    def test_matrices_and_schedules_are_workloads(self):
         n = 6
         rows = [[1.0 + i - 2 * j if i > j else 2.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
         file = self.write("a.npy", npy([x for row in rows for x in row], (n, n)))
@@ -205,7 +205,7 @@ class Figures(Case):
         self.agree(found, reference([[rates[j] if j <= i else 0.0 for j in range(n)] for i in range(n)],
                                     toeplitz([1.0], n)))
 
-    def test_adjacency(self):
+    def test_replacing_a_unit_doubles_sensitivity_and_losses(self):
         one = self.evaluate(20, "toeplitz")
         two = self.evaluate(20, "toeplitz", "--adjacency", "replace-one")
         self.assertEqual(self.evaluate(20, "toeplitz", "--adjacency", "add-remove")["rms_loss"], one["rms_loss"])
@@ -217,7 +217,7 @@ class Figures(Case):
         self.near(max(found["per_step_error"]), found["max_loss"], 1e-15)
         self.near(found["rms_loss"] ** 2 * 100, found["total_squared_loss"], 1e-14)
 
-    def test_threads_change_nothing(self):
+    def test_threads_do_not_change_an_evaluation(self):
         for arguments in [["toeplitz"], ["toeplitz", "--column-normalize"], ["bsr", "--bands", "7"],
                           ["tree-online", "--stamps", "3"], ["fft", "--workload", "momentum:0.9"],
                           ["tree-full", "--participation", "cyclic:3,1000"]]:
@@ -229,7 +229,7 @@ class Figures(Case):
 class Output(Case):
     BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
 
-    def test_keys_and_types(self):
+    def test_the_json_has_its_keys_and_types(self):
         found = self.json(*self.BASE)
         self.assertEqual(list(found)[:len(KEYS)], KEYS)
         self.assertNotIn("per_step_error", found)
@@ -244,7 +244,7 @@ class Output(Case):
                          ["toeplitz", 8, "prefix", "single", 7])
         self.assertEqual(list(self.json(*self.BASE, "--per-step"))[:len(KEYS) + 1], KEYS + ["per_step_error"])
 
-    def test_buffers(self):
+    def test_each_family_says_how_many_rows_it_keeps(self):
         for buffers, family, *more in [(3, "bsr", "--bands", "4"), (3, "bisr", "--bands", "4"), (0, "identity"),
                                        (7, "toeplitz"), (3, "tree"), (3, "tree-online"), (3, "tree-full"), (8, "fft"),
                                        (8, "fft-opt"), (2, "tree-online", "--stamps", "2"),
@@ -257,12 +257,12 @@ class Output(Case):
         value = text.split('"max_loss":')[1].split(",")[0]
         self.assertEqual(value, "%.17g" % float(value))
 
-    def test_no_locale(self):
+    def test_the_locale_does_not_matter(self):
         plain = self.ok(*self.BASE, "--json", "--nu", "0.5")
         for locale in ["de_DE.UTF-8", "C", "fr_FR", "nonsense"]:
             self.assertEqual(self.ok(*self.BASE, "--json", "--nu", "0.5", env={**os.environ, "LC_ALL": locale}), plain)
 
-    def test_table(self):
+    def test_the_table_has_the_figures_of_the_json(self):
         found = self.json(*self.BASE)
         lines = {line[:20].strip(): line[20:].split(None, 1) for line in self.ok(*self.BASE).splitlines()}
         for name, value in [("RMS loss", found["rms_loss"]), ("max loss", found["max_loss"]),
@@ -279,21 +279,21 @@ class Output(Case):
         self.assertIn("max loss / lower bound", self.ok(*self.BASE, "--loss", "max"))
         self.assertIn("stamps              2\n", self.ok(*self.BASE, "--stamps", "2"))
 
-    def test_table_per_step(self):
+    def test_the_table_of_steps_has_the_errors_of_the_json(self):
         found = self.json(*self.BASE, "--per-step")["per_step_error"]
         rows = self.ok(*self.BASE, "--per-step").split("\n\n")[1].splitlines()[1:]
         self.assertEqual([int(row.split()[0]) for row in rows], list(range(8)))
         for row, value in zip(rows, found):
             self.near(float(row.split()[1]), value, 1e-8)
 
-    def test_loss_and_bound_are_accepted(self):
+    def test_options_at_their_defaults_change_nothing(self):
         plain = self.json(*self.BASE)
         for more in [["--loss", "rms"], ["--bound", "auto"], ["--bound", "force"], ["--sensitivity", "auto"],
                      ["--optimize-participation", "cyclic:2,4"], ["--participation", "single"],
                      ["--workload", "prefix"], ["--nu", "0"], ["--stamps", "1"], ["--decoder", "optimal"]]:
             self.assertEqual(self.json(*self.BASE, *more), plain)
 
-    def test_forced_sensitivities(self):
+    def test_no_forced_sensitivity_is_below_the_exact_one(self):
         """None is below the exact one; under single participation all of them are exact in value."""
         one = self.json(*self.BASE)["sensitivity"]["value"]
         several = [*self.BASE, "--participation", "cyclic:4,2"]
@@ -307,7 +307,7 @@ class Output(Case):
             self.near(found["rms_loss"] / found["sensitivity"]["value"],
                       self.json(*several)["rms_loss"] / exact["value"], 1e-13)
 
-    def test_weights_files(self):
+    def test_bad_files_of_weights_are_refused(self):
         for name, content, says in [("short.npy", npy([1.0] * 7), "7"), ("negative.npy", npy([1.0] * 7 + [-1.0]), "-1"),
                                     ("zero.npy", npy([0.0] * 8), "zero"), ("nan.npy", npy([math.nan] * 8), "nan.npy"),
                                     ("inf.npy", npy([math.inf] * 8), "inf.npy"),
@@ -317,7 +317,7 @@ class Output(Case):
                 self.refused(1, *self.BASE, "--weights", self.write(name, content), says=["--weights", says])
         self.refused(1, *self.BASE, "--weights", self.path("missing.npy"), says=["--weights", "missing.npy"])
 
-    def test_more_memory_than_there_is(self):
+    def test_more_memory_than_there_is_is_refused(self):
         self.refused(1, "evaluate", "--steps", "9e15", "--family", "toeplitz", says="memory")
         self.refused(1, "evaluate", "--steps", "1e15", "--family", "identity", "--per-step")
         self.refused(1, "evaluate", "--steps", "1e15", "--family", "bsr", "--bands", "1e15")

@@ -49,7 +49,7 @@ class Saved(Case):
                 [*steps, "tree-online", "--participation", "minsep:2,4", "--stamps", "3"],
                 [*steps, "bsr", "--bands", "2", "--stamps", "3", "--participation", "full"]]
 
-    def test_round_trip(self):
+    def test_a_saved_mechanism_comes_back_with_its_figures(self):
         for arguments in self.mechanisms():
             with self.subTest(arguments=arguments):
                 path, made = self.save(*arguments)
@@ -61,7 +61,7 @@ class Saved(Case):
                 # The same options again, beside the file, agree with it.
                 self.assertEqual(self.json("evaluate", path, *arguments), made)
 
-    def test_file_depends_on_nothing_else(self):
+    def test_a_file_depends_on_nothing_else(self):
         path, _ = self.save("--steps", "50", "--family", "toeplitz", "--column-normalize")
         again = self.path("again")
         self.ok("evaluate", "--steps", "50", "--family", "toeplitz", "--column-normalize", "--threads", "2", "--out",
@@ -79,7 +79,7 @@ class Saved(Case):
         self.assertEqual(self.json("evaluate", path), made)
         self.assertEqual(self.left_behind(), ["m"])
 
-    def test_inspect(self):
+    def test_inspect_shows_what_the_file_holds(self):
         path, _ = self.save("--steps", "9", "--family", "toeplitz")
         held = self.json("inspect", path)
         self.assertEqual(list(held)[:len(INSPECT_KEYS)], INSPECT_KEYS)
@@ -90,7 +90,7 @@ class Saved(Case):
         for words in [held["digest"], "closed form", "not calibrated", "toeplitz", "prefix", "zero-out", "exact"]:
             self.assertIn(words, table)
 
-    def test_triangular_form(self):
+    def test_a_triangular_form_is_saved_as_dense(self):
         path, made = self.save("--steps", "9", "--family", "tree-online", "--triangular")
         plain = self.json("evaluate", "--steps", "9", "--family", "tree-online")
         self.assertEqual((made["family"], self.json("inspect", path)["made_by"]),
@@ -102,7 +102,7 @@ class Saved(Case):
         self.refused(2, "evaluate", "--steps", "16385", "--family", "tree", "--triangular",
                      says=["--triangular", "16384"])
 
-    def test_lower_bound_is_kept_as_it_was(self):
+    def test_the_lower_bound_is_kept_as_it_was(self):
         path, made = self.save("--steps", "9", "--family", "toeplitz", "--bound", "none")
         self.assertIsNone(made["lower_bound"])
         self.assertIsNone(self.json("inspect", path)["lower_bound"])
@@ -111,13 +111,13 @@ class Saved(Case):
         self.assertEqual(self.json("inspect", path)["lower_bound"], made["lower_bound"])
         self.assertIn(made["lower_bound"]["scope"], self.ok("inspect", path))
 
-    def test_inspect_given_parameters(self):
+    def test_inspect_says_that_parameters_were_given(self):
         file = self.write("c.json", '{"coefficients": [1, 0.5]}')
         path, _ = self.save("--steps", "9", "--family", "banded-toeplitz", "--parameters", file)
         held = self.json("inspect", path)
         self.assertEqual((held["made_by"], held["bands"], held["buffers"]), ("given parameters", 2, 1))
 
-    def test_digests_differ(self):
+    def test_different_mechanisms_have_different_digests(self):
         digests = set()
         for arguments in self.mechanisms():
             path, _ = self.save(*arguments)
@@ -135,7 +135,7 @@ class Contradictions(Case):
             self.made[name] = self.path(name)
             self.ok("evaluate", "--steps", "9", "--family", name, *arguments, "-o", self.made[name])
 
-    def test_refused(self):
+    def test_options_that_contradict_the_file_are_refused(self):
         weights = self.write("w.npy", npy([1.0] * 9))
         other = self.write("c.json", '{"coefficients": [1, 0.5]}')
         for name, arguments in [("toeplitz", ["--steps", "10"]), ("toeplitz", ["--workload", "momentum:0.5"]),
@@ -160,16 +160,16 @@ class Contradictions(Case):
                 self.refused(2, "evaluate", *arguments, self.made[name], "-o", self.path("never"), says=arguments[0])
         self.assertNotIn("never", self.left_behind())
 
-    def test_message_names_both(self):
+    def test_the_message_names_both_values(self):
         self.refused(2, "evaluate", self.made["bsr"], "--steps", "10", says=["--steps 10", "9", "bsr"])
         self.refused(2, "evaluate", self.made["bsr"], "--workload", "momentum:0.5", says=["momentum:0.5", "prefix"])
 
-    def test_bad_values_beside_a_file(self):
+    def test_bad_values_beside_a_file_are_refused(self):
         for arguments in [["--steps", "0"], ["--workload", "x"], ["--participation", "cyclic:99,99"], ["--family", "x"],
                           ["--optimize-participation", "cyclic:99,99"]]:
             self.refused(2, "evaluate", self.made["toeplitz"], *arguments, says=arguments)
 
-    def test_agreeing_or_of_no_matter(self):
+    def test_options_that_agree_or_do_not_matter_are_accepted(self):
         for name, arguments in [("toeplitz", ["--steps", "9", "--workload", "prefix", "--participation", "single"]),
                                 ("toeplitz", ["--adjacency", "zero-out", "--family", "toeplitz", "--nu", "0"]),
                                 ("toeplitz", ["--workload", "momentum:0", "--optimize-workload", "prefix"]),
@@ -198,7 +198,7 @@ class Contradictions(Case):
         self.ok("evaluate", self.path("m"), "--workload", "lr:" + rates)
         self.refused(2, "evaluate", self.path("m"), "--workload", "lr:" + others, says="--workload")
 
-    def test_weights_beside_a_weighted_file(self):
+    def test_weights_are_compared_with_those_of_the_file(self):
         one = self.write("one.npy", npy([float(t) for t in range(9)]))
         two = self.write("two.npy", npy([float(t) for t in range(8)] + [1.0]))
         self.ok("evaluate", "--steps", "9", "--family", "identity", "--weights", one, "-o", self.path("m"))
@@ -219,27 +219,27 @@ class Hostile(Case):
         self.refused(1, "inspect", file)
         self.refused(1, "evaluate", file, "--json")
 
-    def test_truncated_and_longer(self):
+    def test_truncated_and_longer_files_are_refused(self):
         size = len(self.content)
         for length in sorted({0, 1, 7, 8, 9, 100, size // 2, size - 73, size - 8, size - 1}):
             self.refused_by_both(self.content[:length])
         self.refused_by_both(self.content + b"\0")
         self.refused_by_both(self.content * 2)
 
-    def test_any_changed_bit(self):
+    def test_any_changed_bit_is_refused(self):
         generator = random.Random(1)
         for _ in range(60):
             changed = bytearray(self.content)
             changed[generator.randrange(len(changed))] ^= 1 << generator.randrange(8)
             self.refused_by_both(bytes(changed))
 
-    def test_other_files(self):
+    def test_files_of_something_else_are_refused(self):
         header = (2 ** 63 - 1).to_bytes(8, "little")
         for content in [b"\0" * 1000, b"\xff" * 1000, header + self.content[8:], b"\x02" + b"\0" * 7 + b"{}",
                         npy([1.0]), b"{}", b"dpmf: \x1b[31m\n\n" * 50]:
             self.refused_by_both(content)
 
-    def test_not_files(self):
+    def test_what_is_not_a_file_is_refused(self):
         for path in [self.path("missing"), self.directory.name, self.path("a\nb\x1b[31m"), "/" + "x" * 5000]:
             self.refused(1, "inspect", path)
             self.refused(1, "evaluate", path)
@@ -252,7 +252,7 @@ class Hostile(Case):
 class Places(Case):
     BASE = ["evaluate", "--steps", "9", "--family", "toeplitz"]
 
-    def test_unwritable(self):
+    def test_places_that_cannot_be_written_are_refused(self):
         for arguments in [[], ["--json"]]:
             for place in [self.path("missing/m"), self.directory.name, "/dev/null", "/proc/m", self.path("x" * 300)]:
                 self.refused(1, *self.BASE, *arguments, "-o", place, says="--out")
@@ -260,12 +260,12 @@ class Places(Case):
         self.assertEqual(self.left_behind(), [])
 
     @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
-    def test_read_only_directory(self):
+    def test_a_read_only_directory_is_refused(self):
         os.chmod(self.directory.name, 0o500)
         self.refused(1, *self.BASE, "-o", self.path("m"), says="--out")
         os.chmod(self.directory.name, 0o700)
 
-    def test_failed_evaluation_leaves_an_old_file(self):
+    def test_a_failed_run_leaves_an_old_file(self):
         old = self.write("m", "old")
         self.refused(1, "optimize", "--steps", "10k", "--family", "dense", "-o", old)
         self.refused(1, "evaluate", "--steps", "1e15", "--family", "toeplitz", "-o", old)

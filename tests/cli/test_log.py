@@ -36,7 +36,7 @@ class Log(Case):
 
 
 class Figures(Log):
-    def test_sensitivity(self):
+    def test_the_observed_sensitivity_is_that_of_the_worst_client(self):
         # Non-negative C: the square is the sum of C'C over a client's rounds. Brute force over the clients.
         n, choose = 40, random.Random(5)
         root = series_root([1.0] * n)
@@ -62,14 +62,14 @@ class Figures(Log):
         del found["observed"]
         self.assertEqual({**found, "statement": plain["statement"]}, plain)  # which says that it does not hold
 
-    def test_every_pattern(self):
+    def test_a_log_of_the_worst_pattern_has_the_designed_epsilon(self):
         # A log that realises the worst pattern of the participation: the figures of the design.
         path = self.mechanism()
         found = self.account(path, self.log([("a", 0), ("a", 5), ("a", 10), ("a", 15), ("b", 3)]))
         self.near(found["observed"]["epsilon"], found["epsilon"], 1e-12)
         self.assertEqual((found["observed"]["worst_client"], found["observed"]["exceeds_design"]), ("a", False))
 
-    def test_broken_participation(self):
+    def test_a_log_that_breaks_the_design_says_so(self):
         path = self.mechanism()
         log = self.log([("a", t) for t in range(0, 10)])
         observed = self.account(path, log)["observed"]
@@ -80,7 +80,7 @@ class Figures(Log):
         self.assertIn("the run breaks what the design assumes", out)
         self.assertNotIn("All noisy outputs", out)
 
-    def test_delta_and_table(self):
+    def test_observed_delta_and_table_are_shown(self):
         path = self.mechanism()
         log = self.log([("a", 0), ("b", 1), ("b", 20)])
         found = self.json("account", path, "--sigma", 2, "--epsilon", 1, "--log", log)
@@ -92,7 +92,7 @@ class Figures(Log):
                       "does not depend on anybody's data", "3 participations of 2 clients"):
             self.assertIn(words, out)
 
-    def test_designed_file(self):
+    def test_a_kinder_run_than_designed_has_a_smaller_epsilon(self):
         # sigma and delta from the file; a run that is kinder than the design has a smaller epsilon
         path = self.path("d.dpmf")
         self.ok("design", "--steps", 60, "--federated", "3,10..20", "--epsilon", 2, "--delta", 1e-6, "--dim", 100,
@@ -102,7 +102,7 @@ class Figures(Log):
         self.assertEqual((found["observed"]["delta"], found["observed"]["worst_client"]), (1e-6, "a"))
         self.assertLess(found["observed"]["epsilon"], 2)
 
-    def test_replace_one(self):
+    def test_a_log_is_doubled_for_replace_one(self):
         path = self.mechanism("--adjacency", "replace-one")
         log = self.log([("a", 0), ("b", 1), ("b", 20)])
         found = self.account(path, log)
@@ -111,7 +111,7 @@ class Figures(Log):
         self.near(found["observed"]["sigma"] * found["observed"]["sensitivity"],
                   2 * found["observed"]["designed_sensitivity"], 1e-12)
 
-    def test_many_lines(self):
+    def test_a_log_of_100000_lines_is_read(self):
         steps, clients = 500, 20000
         path = self.mechanism(steps=steps, participation="minsep:5,100")
         rows = [("device-%05d" % (i * 7919 % clients), (i * 13) % 100 + 100 * j) for j in range(5)
@@ -128,7 +128,7 @@ class Refusals(Log):
         self.refused(code, "account", path, "--sigma", 2, "--delta", 1e-6, "--log", self.write("l.csv", content),
                      says=says)
 
-    def test_lines(self):
+    def test_bad_lines_of_a_log_are_refused_by_number(self):
         head = "client,round\n"
         for content, says in ((b"", "no participations"), (head, "no participations"),
                               ("round,client\n0,a\n", ("line 1", "header client,round")),
@@ -146,25 +146,25 @@ class Refusals(Log):
                               (head + "a,1\nb,2\nc,3\nb,2\n", ("line 5", "client b takes part twice in round 2"))):
             self.refuse_log(content, says)
 
-    def test_accepted(self):
+    def test_long_names_and_either_line_end_are_accepted(self):
         path = self.mechanism()
         name = "\u00e9" * 100  # 200 bytes
         found = self.account(path, self.write("l.csv", "client,round\n%s,0\r\n7,1\n007,1" % name))["observed"]
         self.assertEqual((found["clients"], found["participations"], found["worst_client"]), (3, 3, name))
 
-    def test_files(self):
+    def test_a_missing_log_is_refused(self):
         path = self.mechanism()
         for missing in (self.path("none.csv"), self.path("")):
             self.refused(1, "account", path, "--sigma", 2, "--delta", 1e-6, "--log", missing)
 
-    def test_questions(self):
+    def test_a_log_needs_a_file_sigma_and_one_run(self):
         path, log = self.mechanism(), self.log([("a", 0)])
         self.refused(2, "account", "--sigma", 2, "--delta", 1e-6, "--log", log, says="FILE is needed")
         self.refused(2, "account", path, "--epsilon", 1, "--delta", 1e-6, "--log", log, says="not both")
         self.refused(2, "account", path, "--sigma", 2, "--delta", 1e-6, "--compositions", 3, "--log", log,
                      says="one run")
 
-    def test_sampling(self):
+    def test_a_log_is_refused_where_sampling_must_stay_secret(self):
         log, path = self.log([("a", 0)]), self.path("b.dpmf")
         self.ok("evaluate", "--steps", 40, "--family", "bsr", "--bands", 5, "-o", path)
         self.refused(2, "account", path, "--sigma", 2, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,8", "--log",

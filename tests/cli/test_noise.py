@@ -54,7 +54,7 @@ class Rows(NoiseCase):
         for t in range(4):
             self.assertEqual(left[t * 12:(t + 1) * 12] + right[t * 16:(t + 1) * 16], whole[t * 28:(t + 1) * 28])
 
-    def test_formats(self):
+    def test_raw_npy_and_double_have_their_forms(self):
         plain, array = self.rows("1:9"), self.rows("1:9", "--format", "npy")
         self.assertEqual(array[:8], b"\x93NUMPY\x01\x00")
         length = struct.unpack_from("<H", array, 8)[0]
@@ -68,12 +68,12 @@ class Rows(NoiseCase):
         self.assertTrue(all(abs(value) < 30 for value in values))
         self.assertFalse(set(struct.unpack("<%df" % (8 * DIM), plain)) & set(values))
 
-    def test_clip_scales(self):
+    def test_the_clip_norm_scales_the_rows(self):
         once, twice = self.rows("0:10"), self.rows("0:10", "--clip", "2")
         one, two = struct.unpack("<70f", once), struct.unpack("<70f", twice)
         self.assertEqual([2 * value for value in one], list(two))
 
-    def test_out(self):
+    def test_rows_in_a_file_are_for_the_owner_alone(self):
         path = self.path("rows")
         self.assertEqual(self.rows("0:10", "--out", path), b"")
         with open(path, "rb") as file:
@@ -81,7 +81,7 @@ class Rows(NoiseCase):
         self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
         self.assertEqual(self.left_behind(), ["m", "rows"])
 
-    def test_json(self):
+    def test_json_says_what_was_written(self):
         path = self.path("rows")
         value = json.loads(self.rows("2:5", "--out", path, "--json", "--clip", "3"), parse_constant=refuse_constant)
         self.assertEqual((value["schema"], value["rows"], value["dim"], value["count"], value["sigma"]),
@@ -90,14 +90,14 @@ class Rows(NoiseCase):
         self.near(value["scale"], 3 * self.json("inspect", self.file)["sensitivity"]["value"])
         self.no("--out", self.file, "--dim", 3, "--rows", "0:1", "--json")
 
-    def test_many_short_rows(self):
+    def test_many_short_rows_are_written(self):
         self.file = self.path("many")
         self.ok("evaluate", "--steps", 600000, "--family", "identity", "--bound", "none", "-o", self.file)
         whole = self.rows("0:600000", dim=1)
         self.assertEqual(len(whole), 2400000)
         self.assertEqual(self.rows("599990:600000", dim=1), whole[-40:])
 
-    def test_families(self):
+    def test_every_family_gives_rows_in_pieces(self):
         for family in ["identity", "workload", "toeplitz", "tree", "tree-online", "tree-full", "fft", "fft-opt"]:
             with self.subTest(family=family):
                 self.ok("evaluate", "--steps", STEPS, "--family", family, "-o", self.file)
@@ -109,7 +109,7 @@ class Keys(NoiseCase):
         self.assertNotEqual(self.rows("0:10", key=()), self.rows("0:10", key=()))
         self.assertEqual(self.left_behind(), ["m"])
 
-    def test_key_file(self):
+    def test_a_key_file_is_made_and_used_again(self):
         key = self.path("key")
         first = self.rows("0:10", key=("--key-file", key))
         self.assertEqual((os.path.getsize(key), stat.S_IMODE(os.stat(key).st_mode)), (32, 0o600))
@@ -117,7 +117,7 @@ class Keys(NoiseCase):
         self.assertNotEqual(self.rows("0:10", key=("--key-file", self.path("other"))), first)
         self.assertNotEqual(self.rows("0:10"), first)
 
-    def test_bad_key_files(self):
+    def test_key_files_of_another_size_or_mode_are_refused(self):
         key, common = self.path("key"), [self.file, "--dim", DIM, "--rows", "0:1", "--key-file"]
         self.write("key", b"x" * 31)
         os.chmod(key, 0o600)
@@ -153,7 +153,7 @@ class State(NoiseCase):
         with open(self.state, "rb") as file:
             return file.read()
 
-    def test_in_order_and_once(self):
+    def test_a_state_file_gives_rows_in_order_and_once(self):
         whole = self.rows("0:10")
         self.refuse_rows("1:3", ["row 1", "skipped"])
         self.assertEqual(self.rows("0:4", *self.more), whole[:4 * 28])
@@ -168,7 +168,7 @@ class State(NoiseCase):
         self.assertEqual(stat.S_IMODE(os.stat(self.state).st_mode), 0o600)
         self.assertEqual(self.left_behind(), ["m", "state"])
 
-    def test_everything_else_is_bound(self):
+    def test_everything_else_is_bound_to_the_state_file(self):
         self.rows("0:2", *self.more)
         self.refuse_rows("2:3", "key", key=6)
         self.refuse_rows("2:3", "clip is 1 in it and 2 here", "--clip", "2")
@@ -180,7 +180,7 @@ class State(NoiseCase):
         self.ok("evaluate", "--steps", STEPS, "--family", "bsr", "--bands", "4", "-o", other)
         self.no("mechanism", other, "--dim", DIM, "--rows", "2:3", "--testing-seed", "5", *self.more)
 
-    def test_changed_bytes(self):
+    def test_a_changed_byte_of_the_state_file_is_refused(self):
         self.rows("0:2", *self.more)
         content = self.content()
         for place in list(range(0, 232, 7)) + [500, 512, 520, 528, 700, 1000, 1024, 1032, 1200, 1535]:
@@ -192,7 +192,7 @@ class State(NoiseCase):
             self.assertIn(code, (1, 2))
             self.assertEqual((out, err.count("\n")), (b"", 1))
 
-    def test_two_programs(self):
+    def test_a_second_program_is_refused(self):
         self.file = self.path("long")
         self.ok("evaluate", "--steps", 100000, "--family", "identity", "--bound", "none", "-o", self.file)
         command = [DPMF, "noise", self.file, "--dim", "7", "--testing-seed", "5", *self.more, "--rows"]
@@ -205,18 +205,18 @@ class State(NoiseCase):
 
 
 class Streams(NoiseCase):
-    def test_full_disk(self):
+    def test_a_full_disk_is_said_by_noise(self):
         with open("/dev/full", "wb") as full:
             code, _, err = noise(self.file, "--dim", DIM, "--rows", "0:2", stdout=full)
         self.assertEqual((code, err.count("\n")), (1, 1))
         self.assertIn("standard output", err)
 
-    def test_out_that_cannot_be(self):
+    def test_an_out_that_cannot_be_is_refused(self):
         for path in ["/dev/null", self.directory.name, self.path("none/rows")]:
             self.no("cannot write", self.file, "--dim", DIM, "--rows", "0:2", "--out", path, code=1)
         self.assertEqual(self.left_behind(), ["m"])
 
-    def test_interrupted_after_whole_rows(self):
+    def test_an_interrupt_comes_after_whole_rows(self):
         self.ok("evaluate", "--steps", 1000000, "--family", "identity", "--bound", "none", "-o", self.file)
         for out in ([], ["--out", self.path("rows")]):
             command = [DPMF, "noise", self.file, "--dim", "1000003", "--rows", "0:1000000", *out]
@@ -233,7 +233,7 @@ class Streams(NoiseCase):
             self.assertTrue(err.endswith("dpmf: cancelled\n"), err)
             self.assertEqual(self.left_behind(), ["m"])
 
-    def test_dry_run(self):
+    def test_a_dry_run_says_the_memory_and_makes_nothing(self):
         words = self.ok("noise", self.file, "--dim", "1M", "--dry-run", "--key-file", self.path("k"), "--state",
                         self.path("s"))
         self.assertIn("buffers", words)
@@ -244,7 +244,7 @@ class Streams(NoiseCase):
 
 
 class Usage(NoiseCase):
-    def test_usage(self):
+    def test_noise_refuses_missing_and_bad_options(self):
         good = [self.file, "--dim", "3", "--rows", "0:1"]
         for says, arguments in [
                 ("FILE", ["--dim", "3", "--rows", "0:1"]), ("--dim", [self.file, "--rows", "0:1"]),
@@ -264,7 +264,7 @@ class Usage(NoiseCase):
                 self.no("--rows", self.file, "--dim", "3", "--rows", rows)
         self.assertEqual(self.left_behind(), ["m"])
 
-    def test_bad_files(self):
+    def test_noise_refuses_files_that_are_no_mechanisms(self):
         self.no("", self.path("none"), "--dim", "3", "--rows", "0:1", code=1)
         self.no("", self.write("junk", b"junk"), "--dim", "3", "--rows", "0:1", code=1)
 

@@ -56,19 +56,19 @@ class Bits(Case):
     def digest(self, data):
         return hashlib.sha256(data).hexdigest()
 
-    def test_known_answers(self):
+    def test_known_rows_stay_the_same(self):
         for name, known in KNOWN.items():
             with self.subTest(family=name):
                 self.assertEqual(self.digest(self.rows(name, dim=1000)), known)
 
-    def test_kernels_and_threads(self):
+    def test_kernels_and_threads_do_not_change_a_bit(self):
         for name in ("identity", "bsr", "tree-full", "blt"):
             whole = self.digest(self.rows(name, threads=1))
             for kernels, threads in (("ref", 2), ("avx2", 3), ("avx512", 2), (None, 3)):
                 with self.subTest(family=name, kernels=kernels, threads=threads):
                     self.assertEqual(self.digest(self.rows(name, kernels=kernels, threads=threads)), whole)
 
-    def test_shards(self):
+    def test_shards_are_parts_of_the_rows(self):
         for name in ("bsr", "normalized", "bisr", "blt"):
             whole = self.rows(name)
             cuts = [0, 1, 12347, 200001, DIM]
@@ -77,13 +77,13 @@ class Bits(Case):
                 wanted = b"".join(whole[4 * (t * DIM + offset):4 * (t * DIM + end)] for t in range(ROWS))
                 self.assertEqual(self.digest(shard), self.digest(wanted), (name, offset))
 
-    def test_resume(self):
+    def test_rows_from_any_start_are_the_same(self):
         for name in ("bsr", "tree-online", "workload", "toeplitz"):
             whole = self.rows(name, dim=10007)
             for start in (1, 7, 16, 29):
                 self.assertEqual(self.rows(name, rows="%d:%d" % (start, ROWS), dim=10007), whole[4 * 10007 * start:], name)
 
-    def test_doubles(self):
+    def test_doubles_are_the_same_for_every_kernel_set(self):
         whole = self.digest(self.rows("bsr", dim=100003, threads=1, form="f64"))
         for kernels in ("ref", "avx2", "avx512"):
             self.assertEqual(self.digest(self.rows("bsr", dim=100003, kernels=kernels, form="f64")), whole)

@@ -9,7 +9,7 @@ import kill_noise  # noqa: E402
 
 
 class Kill(unittest.TestCase):
-    def test_kill(self):
+    def test_two_hundred_kills_hand_out_no_row_twice(self):
         self.assertRegex(kill_noise.main(200, 2), "^200 kills")
 
 

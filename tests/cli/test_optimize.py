@@ -11,7 +11,7 @@ class Optimum(Case):
     RMS = {8: 1.494414, 64: 2.099856, 256: 2.524414, 1024: 2.955452, 2048: 3.172315, 8192: 3.607685}
     MAX = {8: 1.510484, 64: 2.111367, 256: 2.532716, 1024: 2.961465, 2048: 3.177477, 8192: 3.611574}
 
-    def test_dense(self):
+    def test_dense_optima_are_the_known_ones(self):
         for loss, table in (("rms", self.RMS), ("max", self.MAX)):
             for n, value in table.items():
                 if n > 256:
@@ -25,7 +25,7 @@ class Optimum(Case):
                 self.assertAlmostEqual(found["sensitivity"]["value"], 1, delta=1e-12)
                 self.assertEqual(len(found["parameters"]["matrix"]), n)
 
-    def test_bounds_alone_above_the_limit(self):
+    def test_above_the_limit_there_are_bounds_alone(self):
         found = self.json("optimize", "--family", "dense", "--steps", 10000)
         self.assertIsNone(found["max_loss"])
         self.assertIsNone(found["lower_bound"]["max_loss"])
@@ -36,7 +36,7 @@ class Optimum(Case):
         self.refused(1, "optimize", "--family", "dense", "--steps", 10000, "-o", self.path("m.dpmf"))
         self.assertFalse(os.path.exists(self.path("m.dpmf")))
 
-    def test_tvblt(self):
+    def test_a_tvblt_reaches_its_ratio(self):
         # Ratios to the optimum that r nodes must reach.
         for n, r, most in ((1024, 3, 1.0064), (1024, 4, 1.0010), (1024, 5, 1.00015), (2048, 4, 1.0021)):
             found = self.json("optimize", "--family", "tvblt", "--steps", n, "--buffers", r, "--bound", "none")
@@ -45,7 +45,7 @@ class Optimum(Case):
             self.assertEqual(found["sensitivity"]["kind"], "exact")
             self.assertAlmostEqual(found["sensitivity"]["value"], 1, delta=1e-12)
 
-    def test_tvblt_file(self):
+    def test_a_tvblt_comes_back_from_its_file(self):
         path = self.path("t.dpmf")
         made = self.json("optimize", "--family", "tvblt", "--steps", 300, "--workload", "momentum:0.9", "--buffers", 3,
                          "-o", path)
@@ -55,20 +55,20 @@ class Optimum(Case):
             self.assertEqual(made[key], read[key])
         self.assertEqual(self.json("inspect", path)["family"], "tvblt")
 
-    def test_automatic_nodes(self):
+    def test_a_closer_ratio_takes_more_nodes(self):
         few = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.05)
         more = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.0001)
         self.assertLessEqual(few["ratio"], 1.05)
         self.assertLessEqual(more["ratio"], 1.0001)
         self.assertLess(few["buffers"], more["buffers"])
 
-    def test_other_workload(self):
+    def test_the_optimum_for_another_workload_is_worse(self):
         own = self.json("optimize", "--family", "dense", "--steps", 100, "--workload", "momentum:0.9")
         other = self.json("optimize", "--family", "dense", "--steps", 100, "--workload", "momentum:0.9",
                           "--optimize-workload", "prefix")
         self.assertGreater(other["rms_loss"], own["rms_loss"])
 
-    def test_other_participation(self):
+    def test_the_optimum_for_another_participation_is_worse(self):
         own = self.json("optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16")
         other = self.json("optimize", "--family", "dense", "--steps", 64, "--participation", "cyclic:4,16",
                           "--optimize-participation", "single")
@@ -79,7 +79,7 @@ class Optimum(Case):
         self.refused(1, "optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16",
                      says="single participation")
 
-    def test_refusals(self):
+    def test_optimize_refuses_missing_and_bad_options(self):
         for words in (["--steps", 10], ["--family", "dense"], ["--family", "tree", "--steps", 10],
                       ["--family", "banded", "--steps", 10], ["--family", "banded", "--steps", 10, "--bands", 11],
                       ["--family", "banded", "--steps", 10, "--bands", 0],
@@ -112,7 +112,7 @@ class Optimum(Case):
         self.assertAlmostEqual(found["lower_bound"]["max_loss"] / self.MAX[1024], 1, delta=1e-6)
         self.assertAlmostEqual(found["ratio"], 3.109790 / 2.955452, delta=1e-6)
 
-    def test_bench_names(self):
+    def test_an_unknown_benchmark_is_refused(self):
         self.refused(2, "bench", "nothing")
 
 
@@ -126,7 +126,7 @@ class Families(Case):
         self.assertLessEqual(found[loss + "_loss"], value * (1 + relative))
         return found
 
-    def test_toeplitz(self):
+    def test_toeplitz_reaches_the_known_losses(self):
         for n, plain, normalized in ((8, 1.543988, 1.511915), (64, 2.179043, 2.134878), (1024, 3.056588, 3.002684)):
             arguments = ["--family", "toeplitz", "--steps", n]
             self.reaches(plain, *arguments)
@@ -134,7 +134,7 @@ class Families(Case):
         within = self.reaches(2.134878, "--family", "toeplitz", "--steps", 64, "--normalize-within")
         self.assertLess(within["rms_loss"], 2.1335)
 
-    def test_banded_toeplitz(self):
+    def test_banded_toeplitz_reaches_the_known_loss(self):
         found = self.reaches(32.75872, "--family", "banded-toeplitz", "--bands", 64, "--steps", 65536, loss="max")
         self.assertLess(found["stationarity"], 1e-5)
         small = self.reaches(2.4, "--family", "banded-toeplitz", "--bands", 16, "--steps", 64)
@@ -142,7 +142,7 @@ class Families(Case):
         again = self.json("evaluate", "--family", "banded-toeplitz", "--steps", 64, "--bound", "none", "--parameters", path)
         self.near(again["rms_loss"], small["rms_loss"], 1e-12)
 
-    def test_banded(self):
+    def test_banded_reaches_the_known_losses(self):
         for n, value in ((32, 1.934325), (64, 2.292618), (256, 3.586968)):
             found = self.reaches(value, "--family", "banded", "--bands", 16, "--steps", n)
             self.assertLessEqual(found["optimum"]["upper"] / found["optimum"]["lower"], 1 + 1e-6)
@@ -150,7 +150,7 @@ class Families(Case):
         example = self.reaches(9, "--family", "banded", "--bands", 3, "--steps", 9)
         self.near(example["total_squared_loss"], 24.880865, 1e-6)
 
-    def test_blt(self):
+    def test_blt_reaches_the_known_losses(self):
         for n, losses in ((64, (2.479865, 2.391338, 2.388895)), (8192, (5.410531, 4.132130, 3.965354, 3.938797))):
             for d, value in enumerate(losses, 1):
                 found = self.reaches(value, "--family", "blt", "--buffers", d, "--steps", n, loss="max")
@@ -159,16 +159,16 @@ class Families(Case):
                              "none")
         self.near(long_run["max_loss"], 9.486051435, 1e-8)
 
-    def test_inverse_bands(self):
+    def test_inverse_bands_beat_the_closed_form(self):
         closed = self.json("evaluate", "--family", "bisr", "--bands", 8, "--steps", 1000, "--bound", "none")
         self.reaches(closed["rms_loss"], "--family", "bisr", "--bands", 8, "--steps", 1000)
 
-    def test_low_rank(self):
+    def test_low_rank_reaches_the_published_loss(self):
         path = self.path("l.dpmf")
         made = self.reaches(40.4 / 16 * 1.005, "--family", "lowrank", "--bands", 4, "--buffers", 4, "--steps", 256, "-o", path)
         self.near(self.json("evaluate", path, "--bound", "none")["rms_loss"], made["rms_loss"], 1e-12)
 
-    def test_epochs(self):
+    def test_all_three_constraints_reach_the_published_losses(self):
         for constraint, value in (("corners", 16.114420), ("zero", 16.131315), ("non-negative", 16.133908)):
             found = self.json("optimize", "--family", "dense", "--steps", 6, "--participation", "cyclic:3,2", "--workload",
                               "momentum:0.95", "--constraint", constraint, "--bound", "none")
@@ -176,12 +176,12 @@ class Families(Case):
         full = self.json("optimize", "--family", "dense", "--steps", 10, "--participation", "full", "--bound", "none")
         self.assertEqual(full["outcome"], "converged")
 
-    def test_separated(self):
+    def test_dense_under_separation_is_banded(self):
         found = self.reaches(9, "--family", "dense", "--steps", 64, "--participation", "minsep:4,16")
         banded = self.reaches(9, "--family", "banded", "--bands", 16, "--steps", 64, "--participation", "minsep:4,16")
         self.near(found["rms_loss"], banded["rms_loss"], 1e-5)
 
-    def test_cancelled(self):
+    def test_an_interrupted_optimize_leaves_nothing(self):
         import signal
         import subprocess
         import time

@@ -35,18 +35,18 @@ class Good(Case):
             self.near(one, other, 1e-11)
         return found
 
-    def test_toeplitz(self):
+    def test_given_toeplitz_coefficients_make_their_matrix(self):
         self.check("toeplitz", {"coefficients": ROOT}, toeplitz(ROOT, N))
         self.check("toeplitz", {"coefficients": [2, 1]}, toeplitz([2, 1], N))
         self.check("toeplitz", npy(ROOT), toeplitz(ROOT, N))
         self.check("toeplitz", {"coefficients": ROOT}, normalize(toeplitz(ROOT, N)), "--column-normalize")
 
-    def test_given_root_is_the_closed_form(self):
+    def test_the_given_root_is_the_closed_form(self):
         file = self.write("p", json.dumps({"coefficients": ROOT}))
         given = self.json("evaluate", "--steps", N, "--family", "toeplitz", "--parameters", file)
         self.near(given["rms_loss"], self.json("evaluate", "--steps", N, "--family", "toeplitz")["rms_loss"], 1e-13)
 
-    def test_banded_toeplitz(self):
+    def test_given_bands_of_coefficients_make_their_matrix(self):
         found = self.check("banded-toeplitz", {"coefficients": ROOT[:3]}, toeplitz(ROOT[:3], N), "--bands", "3")
         self.assertEqual((found["buffers"], found["bands"]), (2, 3))
         self.check("banded-toeplitz", npy(ROOT[:3]), normalize(toeplitz(ROOT[:3], N)), "--column-normalize")
@@ -61,7 +61,7 @@ class Good(Case):
             self.assertEqual(self.json("inspect", self.path("m"))["family"], family)
             self.assertEqual(found["bands"], N)
 
-    def test_stamps(self):
+    def test_given_parameters_describe_one_stamp(self):
         """The parameters describe one stamp, here of N steps; C is made of three of them."""
         w = series_inverse(ROOT)[:3]
         for family, content, block in [("toeplitz", {"coefficients": ROOT}, toeplitz(ROOT, N)),
@@ -82,25 +82,25 @@ class Good(Case):
             self.refused(1, "evaluate", "--steps", 4 * N, "--stamps", "2", "--family", "dense", "--parameters",
                          self.write("p", json.dumps({"matrix": LOWER})), says="%d" % (2 * N))
 
-    def test_bisr(self):
+    def test_given_inverse_coefficients_make_their_matrix(self):
         w = series_inverse(ROOT)[:3]
         strategy = inverse(toeplitz(w, N))
         found = self.check("bisr", {"inverse_coefficients": w}, strategy, "--bands", "3")
         self.assertEqual(found["buffers"], 2)
         self.check("bisr", npy(w), strategy)
 
-    def test_banded(self):
+    def test_given_diagonals_make_their_matrix(self):
         for bands in [1, 2, 3, N]:
             found = self.check("banded", {"diagonals": diagonals(LOWER, bands)}, band(LOWER, bands), "--bands", bands)
             self.assertEqual(found["buffers"], bands - 1)
         self.check("banded", {"diagonals": diagonals(LOWER, 2)}, normalize(band(LOWER, 2)), "--column-normalize")
 
-    def test_dense(self):
+    def test_a_given_matrix_is_the_strategy(self):
         self.check("dense", {"matrix": LOWER}, LOWER)
         self.check("dense", npy(FLAT, (N, N)), LOWER)
         self.check("dense", {"matrix": LOWER}, normalize(LOWER), "--column-normalize")
 
-    def test_blt(self):
+    def test_given_scales_and_decays_make_a_blt(self):
         scale, decay = [0.25, 0.125, 0.0625], [0.5, 0.96875, 0.0]
         column = [1.0] + [sum(a * d**(t - 1) for a, d in zip(scale, decay)) for t in range(1, N)]
         gap = [1 - d for d in decay]
@@ -115,11 +115,11 @@ class Good(Case):
         self.json("evaluate", "--steps", N, "--family", "blt", "--parameters", file, "-o", self.path("m"))
         self.assertEqual(self.json("inspect", self.path("m"))["family"], "blt")
 
-    def test_blt_beyond_the_digits_of_a_decay(self):
+    def test_a_gap_keeps_what_a_decay_cannot(self):
         """A gap of 1e-20 is a decay of 1 to a double; over 7 steps the column is 1, 0.5, 0.5, ..."""
         self.check("blt", {"scale": [0.5], "gap": [1e-20]}, toeplitz([1.0] + [0.5] * (N - 1), N))
 
-    def test_from_a_pipe(self):
+    def test_parameters_come_from_a_pipe_too(self):
         pipe = self.path("pipe")
         os.mkfifo(pipe)
 
@@ -139,7 +139,7 @@ class Bad(Case):
         self.refused(code, "evaluate", "--steps", N, "--family", family, "--parameters", file, *more,
                      says=["--parameters", *([says] if isinstance(says, str) else says)])
 
-    def test_bad_in_itself(self):
+    def test_parameters_that_are_bad_in_themselves_are_refused(self):
         ones = "[" + ", ".join(["1"] * N) + "]"
         for content in ["", "{", "{}", "[]", "null", "1", "[1, 2]", '"coefficients"', '{"coefficients": [1]} x',
                         '{"coefficients": [1],}', '{"coefficients": [1], "coefficients": [2]}',
@@ -156,7 +156,7 @@ class Bad(Case):
             with self.subTest(content=content[:60]):
                 self.bad(1, "toeplitz", content)
 
-    def test_wrong_lengths(self):
+    def test_parameters_of_wrong_lengths_are_refused(self):
         good = diagonals(LOWER, 3)
         for content in [[good[0][:-1], good[1]], [good[0], good[1] + [1.0]], [good[0], good[2]], good + [[1.0] * 9],
                         [good[0], 1.0], [[]], [good[0]] * N, good[0], [good[0], None],
@@ -172,13 +172,13 @@ class Bad(Case):
         self.bad(1, "bisr", {"inverse_coefficients": [1.0] * (N + 1)})
         self.bad(1, "bisr", {"inverse_coefficients": [0.0, 1.0]})
 
-    def test_singular(self):
+    def test_singular_parameters_are_refused(self):
         for family, content in [("banded", {"diagonals": [[1.0] * (N - 1) + [0.0]]}),
                                 ("dense", {"matrix": [LOWER[0]] * N})]:
             file = self.write("p", json.dumps(content))
             self.refused(1, "evaluate", "--steps", N, "--family", family, "--parameters", file)
 
-    def test_blt(self):
+    def test_bad_parameters_of_a_blt_are_refused(self):
         one = [0.5]
         for content in [{"scale": one, "decay": [1.0]}, {"scale": one, "decay": [-0.1]}, {"scale": one, "gap": [0.0]},
                         {"scale": one, "gap": [1.5]}, {"scale": one, "decay": []}, {"scale": one, "decay": [0.5, 0.2]},
@@ -198,13 +198,13 @@ class Bad(Case):
         self.refused(2, "evaluate", "--steps", N, "--family", "blt", "--parameters", file, "--bands", "2",
                      says="--bands")
 
-    def test_not_a_number_in_lists(self):
+    def test_a_list_with_something_else_than_numbers_is_refused(self):
         for value in [None, "1", True, [1]]:
             rows = [list(row) for row in LOWER]
             rows[3][1] = value
             self.bad(1, "dense", {"matrix": rows}, "not a finite number")
 
-    def test_for_another_family(self):
+    def test_parameters_for_another_family_are_refused(self):
         contents = {"coefficients": [1.0, 0.5], "inverse_coefficients": [1.0, -0.5], "diagonals": diagonals(LOWER, 2),
                     "matrix": LOWER}
         takes = {"toeplitz": "coefficients", "banded-toeplitz": "coefficients", "bisr": "inverse_coefficients",
@@ -218,7 +218,7 @@ class Bad(Case):
         for family in ["dense", "banded"]:
             self.bad(2, family, npy([1.0]), family)
 
-    def test_options_that_disagree(self):
+    def test_options_that_disagree_with_parameters_are_refused(self):
         file = self.write("p", '{"coefficients": [1, 0.5]}')
         base = ["evaluate", "--steps", N, "--parameters", file, "--family"]
         self.refused(2, *base, "banded-toeplitz", "--bands", "3", says=["--bands 3", "2"])
@@ -226,7 +226,7 @@ class Bad(Case):
         self.refused(2, *base, "toeplitz", "--nu", "0.5", says="--nu")
         self.refused(2, *base, "bsr", says=["--parameters", "bsr"])
 
-    def test_unreadable(self):
+    def test_unreadable_parameters_are_refused(self):
         base = ["evaluate", "--steps", N, "--family", "toeplitz", "--parameters"]
         self.refused(1, *base, self.path("missing"), says="missing")
         self.refused(1, *base, self.directory.name, says="--parameters")

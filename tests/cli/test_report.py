@@ -128,7 +128,7 @@ class ReportCase(Case):
 
 
 class Families(ReportCase):
-    def test_every_family(self):
+    def test_every_family_has_its_pictures(self):
         """C and its inverse, two columns of coefficients, steps, sweeps, memory: at least six pictures."""
         for steps, *arguments in [
                 (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--column-normalize"), (40, "workload"),
@@ -149,7 +149,7 @@ class Families(ReportCase):
                               "against the rows", "Memory"]:
                     self.assertIn(words, labels)
 
-    def test_optimized_families(self):
+    def test_optimized_families_have_a_page(self):
         for family, *more in [("dense",), ("banded", "--bands", "4"), ("blt", "--buffers", "2"),
                               ("tvblt", "--buffers", "3"), ("lowrank", "--bands", "2", "--buffers", "3")]:
             with self.subTest(family=family):
@@ -166,7 +166,7 @@ class Families(ReportCase):
         self.assertIn(held["digest"], page.text)
         self.assertIn("bsr, 4 bands", page.own)
 
-    def test_matrix_workload_and_weights(self):
+    def test_a_matrix_and_weights_have_a_page(self):
         rows = [[1.0 + 0.1 * j if j <= i else 0.0 for j in range(12)] for i in range(12)]
         a = self.write("a.npy", npy([x for row in rows for x in row], (12, 12)))
         w = self.write("w.npy", npy([1.0 / (1 + t) for t in range(12)]))
@@ -174,7 +174,7 @@ class Families(ReportCase):
                                         "--weights", w))
         self.assertIn("Weights of the steps", page.text)
 
-    def test_threads_change_nothing(self):
+    def test_threads_do_not_change_a_page(self):
         file = self.mechanism("m", "--steps", 200, "--family", "tree-online")
         pages = set()
         for threads in [1, 2, 3]:
@@ -184,7 +184,7 @@ class Families(ReportCase):
 
 
 class Designed(ReportCase):
-    def test_privacy(self):
+    def test_the_page_states_the_guarantee(self):
         file = self.designed("m", "--steps", 100, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6")
         page = self.page(file, "--dim", "2000000")
         for words in ["are (epsilon, delta)-differentially private with epsilon = 2 and delta = 1e-06",
@@ -194,14 +194,14 @@ class Designed(ReportCase):
                       [one["aria-label"] for one in page.pictures])
         self.assertGreaterEqual(len(page.pictures), 9)
 
-    def test_sampling(self):
+    def test_the_page_says_that_sampling_must_stay_secret(self):
         file = self.designed("m", "--steps", 100, "--epochs", 5, "--epsilon", 4, "--delta", "1e-5", "--sampling",
                              "block-cyclic")
         page = self.page(file)
         for words in ["upper bound", "must stay secret", "if the sampling were known"]:
             self.assertIn(words, page.text)
 
-    def test_limits_are_kept(self):
+    def test_the_limits_of_the_page_are_kept(self):
         file = self.designed("m", "--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6")
         self.page(file)
         self.assertEqual(self.raw.count('<tr class="out">'), 0)
@@ -210,7 +210,7 @@ class Designed(ReportCase):
         self.assertIn("not measured; --max-overhead does", page.text)
         self.assertIn("Time of a step, measured", self.page(file, "--dim", "1000", "--max-overhead", "1000").text)
 
-    def test_many_steps(self):
+    def test_many_steps_compare_what_needs_no_search(self):
         """Above some ten thousand steps only what needs no search is compared, and the page says so."""
         page = self.page(self.mechanism("m", "--steps", "3000", "--family", "toeplitz", "--participation",
                                         "cyclic:4,750"))
@@ -224,7 +224,7 @@ class Designed(ReportCase):
 class Escaping(ReportCase):
     NASTY = "<script>alert(1)</script> \"'&amp; <img onerror=alert(2)> \u00e9\u4e2d"
 
-    def test_names_of_files(self):
+    def test_names_of_files_are_escaped(self):
         name = "<script>alert(1)<&'\".mech"
         file = self.mechanism(name, "--steps", 8, "--family", "toeplitz")
         page = self.page(file)
@@ -232,7 +232,7 @@ class Escaping(ReportCase):
         self.assertIn(name, page.title)
         self.assertIn("dpmf verify '<script>alert(1)<&'\\''\".mech'", page.text)
 
-    def test_names_that_are_not_text(self):
+    def test_names_that_are_not_text_are_shown_as_such(self):
         source = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
         name = os.path.join(os.fsencode(self.directory.name), b"\xff\xfe\x01\xed\xa0\x80.mech")
         os.rename(source, name)
@@ -243,7 +243,7 @@ class Escaping(ReportCase):
         self.assertIn("\ufffd", Page(text).title)
         self.assertNotIn("\x01", text)
 
-    def test_made_by(self):
+    def test_the_maker_of_a_file_is_escaped(self):
         file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
         remade(file, self.NASTY)
         self.assertEqual(self.json("inspect", file)["made_by"], self.NASTY)
@@ -258,14 +258,14 @@ class Refused(ReportCase):
         super().setUp()
         self.file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
 
-    def test_usage(self):
+    def test_report_refuses_missing_and_bad_options(self):
         self.refused(2, "report", self.file, says="--out")
         self.refused(2, "report", says="FILE")
         self.refused(2, "report", self.file, "-o", self.path("p"), "--dim", "0", says="--dim")
         self.refused(2, "report", self.file, "-o", self.path("p"), "--steps", "9", says="--steps")
         self.assertEqual(self.left_behind(), ["m"])
 
-    def test_files(self):
+    def test_report_refuses_bad_files_and_places(self):
         out = self.path("p.html")
         self.refused(1, "report", self.path("missing"), "-o", out, says="missing")
         self.refused(1, "report", self.write("text", "not a mechanism"), "-o", out)
@@ -322,7 +322,7 @@ class Seen(ReportCase):
         self.assertGreater(len(colours), 20, "a heat map has many colours")
         return sum(rows[2][0:3])
 
-    def test_widths_and_colours(self):
+    def test_pages_fit_every_width_and_colour(self):
         files = [self.designed("designed", "--steps", 256, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6"),
                  self.mechanism("tree", "--steps", 100, "--family", "tree-online"),
                  self.mechanism("one", "--steps", 1, "--family", "identity")]

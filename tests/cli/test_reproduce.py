@@ -18,14 +18,14 @@ from reproduce_cases import (BANDS, CHOQUETTE_CHOO, CORNERS, DENISOV, FIGURES, M
 class Tables(reproduce_cases.Figures):
     NAMED = [DENISOV, CHOQUETTE_CHOO, MULTIPLIERS, CORNERS, MATRIX, MEMORY, SETTLED, PILLUTLA_MAX, PILLUTLA_RMS]
 
-    def test_exact_sensitivity_is_no_worse(self):
+    def test_an_exact_sensitivity_is_no_worse(self):
         for name in ["FFT", "FFT Optimal Decoder"]:
             bound, exact = ([cell["ours"] for cell in self.cells if column_of(cell) == (CHOQUETTE_CHOO, name + more)]
                             for more in ["", ", exact sensitivity"])
             self.assertTrue(all(one <= other * (1 + 1e-12) for one, other in zip(exact, bound)))
             self.assertLess(exact[0], bound[0])
 
-    def test_kind_of_our_figures(self):
+    def test_figures_say_whether_they_are_bounds(self):
         for cell in self.cells:
             bounded = column_of(cell) in [(CHOQUETTE_CHOO, "FFT"), (CHOQUETTE_CHOO, "FFT Optimal Decoder"),
                                           (MULTIPLIERS, "DP-SGD, 6 epochs")]
@@ -34,7 +34,7 @@ class Tables(reproduce_cases.Figures):
             if column_of(cell) != (CHOQUETTE_CHOO, "MF, for its epochs"):  # exact only up to rounding of zeros
                 self.assertEqual(cell["kind"], "upper bound" if bounded else "exact", cell)
 
-    def test_threads_change_nothing(self):
+    def test_threads_do_not_change_a_table(self):
         for name in QUICK:
             self.assertEqual(self.json("reproduce", name, "--threads", 1), self.json("reproduce", name, "--threads", 3))
 
@@ -67,7 +67,7 @@ class Perturbed(Case):
             self.assertIn("OFF", out)
             self.assertIn("1.01", out.split("\n")[0])
 
-    def test_size_of_the_mistake(self):
+    def test_a_mistake_has_its_size(self):
         """Identity: the sensitivity is the one coefficient. Square root: sensitivity^2 is the sum of c_t^2, c_0 = 1."""
         plain, perturbed = ({(cell["column"], cell["row"]): cell["ours"] for cell in json.loads(out)["cells"]}
                             for _, out, _ in [run("reproduce", PILLUTLA_MAX, "--json", *more)
@@ -83,7 +83,7 @@ class Perturbed(Case):
 
 
 class Usage(Case):
-    def test_unknown_names(self):
+    def test_unknown_names_are_refused_with_the_list(self):
         for name in ["x", "All", "denisov", "table-2.2", "pillutla-2025-table-2.2 ", "x" * 5000, "a\nb"]:
             with self.subTest(name=name):
                 self.refused(2, "reproduce", name, says=["all", *NAMES])
@@ -91,7 +91,7 @@ class Usage(Case):
         self.refused(2, "reproduce", "--json", says="NAME")
         self.refused(2, "reproduce", DENISOV, CHOQUETTE_CHOO, says="only one")
 
-    def test_options(self):
+    def test_reproduce_refuses_bad_options(self):
         for value in ["-0.1", "1", "x", "nan", ""]:
             self.refused(2, "reproduce", "all", "--perturb", value, says=["--perturb", "from 0 to below 1"])
         self.refused(2, "reproduce", "all", "--json", "--markdown", says=["--json", "--markdown"])
@@ -104,7 +104,7 @@ class Usage(Case):
 
 
 class Forms(Case):
-    def test_for_people(self):
+    def test_the_lines_for_people_have_the_figures_of_the_json(self):
         cells = json.loads(once(PILLUTLA_MAX, "--json")[1])["cells"]
         out = self.ok("reproduce", PILLUTLA_MAX)
         for line in out.split("\n"):
@@ -120,7 +120,7 @@ class Forms(Case):
         claimed = sum(cell["ok"] is not None for cell in cells)
         self.assertIn("%d of %d compared figures agree" % (claimed, claimed), out)
 
-    def test_claims_for_people(self):
+    def test_claims_are_written_for_people(self):
         out = self.ok("reproduce", SEPARATION)
         for cell in json.loads(once(SEPARATION, "--json")[1])["cells"]:
             if cell["column"] == "claim":
@@ -130,7 +130,7 @@ class Forms(Case):
         for line in out.split("\n"):
             self.assertEqual(line, line.rstrip())
 
-    def test_markdown(self):
+    def test_the_markdown_has_the_figures_of_the_json(self):
         for name in [SETTLED, MATRIX, CORNERS, MULTIPLIERS, MEMORY, SEPARATION]:
             compare_page(self, self.ok("reproduce", name, "--markdown"), json.loads(once(name, "--json")[1])["cells"])
 

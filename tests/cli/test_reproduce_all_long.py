@@ -20,7 +20,7 @@ class All(Case):
         self.assertEqual(attempted(self.all["cells"]), cells_of(NAMES))
         self.assertIs(self.all["ok"], True)
 
-    def test_not_attempted(self):
+    def test_what_is_not_attempted_says_why(self):
         left = self.left
         self.assertEqual(len(left), NOT_ATTEMPTED)
         self.assertEqual(self.all["cells"][-NOT_ATTEMPTED:], left)
@@ -29,7 +29,7 @@ class All(Case):
             self.assertEqual([cell[key] for key in ["ours", "paper", "difference", "ok"]], [None] * 4)
             self.assertTrue(cell["row"] and cell["note"], cell)
 
-    def test_the_page_made_from_it(self):
+    def test_the_page_is_made_from_it(self):
         with open(PAGE, encoding="utf-8") as file:
             page = file.read()
         compare_page(self, page, self.all["cells"])

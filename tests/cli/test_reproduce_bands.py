@@ -19,7 +19,7 @@ class Bands(reproduce_cases.Figures):
                 for figure, point in [(SAMPLING, curve[-1]), (CORRELATION, curve[0])]:
                     self.near(self.found[figure, epsilon, str(epochs)]["ours"], point / min(curve), 1e-12)
 
-    def test_rule_of_thumb(self):
+    def test_the_rule_of_thumb_is_between_a_quarter_and_all_of_the_best(self):
         """epsilon sqrt(n)/k for n = 4096, within the possible: from a quarter of the best up to it."""
         for epsilon in [0.5, 1, 2, 4]:
             for epochs in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]:

@@ -21,7 +21,7 @@ class Figures(reproduce_cases.Figures):
                              "--column-normalize", "--bound", "none")["rms_loss"]
             self.near(self.found[RIVALS, "amplified, noise RMS", str(epsilon)]["ours"], sigma * loss, 1e-9)
 
-    def test_without_amplification(self):
+    def test_without_amplification_it_is_one_gaussian(self):
         """steps/epochs bands: the sensitivity of 8 passes, and one Gaussian."""
         sigma = self.json("account", "--epsilon", 4, "--delta", 1e-8)["sigma"]
         found = self.json("optimize", "--family", "banded-toeplitz", "--bands", 128, "--steps", 1024, "--participation",

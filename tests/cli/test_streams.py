@@ -33,13 +33,13 @@ class Stdout(Case):
         self.assertTrue(err.startswith("dpmf: cannot write to standard output"), err)
         self.assertEqual(err.count("\n"), 1)
 
-    def test_full_disk(self):
+    def test_a_full_disk_is_said(self):
         for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"], ["evaluate", "--help"], ["help", "--man"],
                           ["help", "--completion", "bash"]]:
             with open("/dev/full", "wb") as full:
                 self.cannot_write(start(arguments, stdout=full))
 
-    def test_closed_pipe(self):
+    def test_a_closed_pipe_is_said(self):
         for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"]]:
             reader, writer = os.pipe()
             os.close(reader)
@@ -47,13 +47,13 @@ class Stdout(Case):
             os.close(writer)
             self.cannot_write(child)
 
-    def test_reader_that_stops(self):
+    def test_a_reader_that_stops_is_said(self):
         child = start(["evaluate", "--steps", "1e5", "--family", "identity", "--json", "--per-step"])
         child.stdout.read(10)
         child.stdout.close()
         self.cannot_write(child)
 
-    def test_no_stdout_at_all(self):
+    def test_without_stdout_the_file_is_still_whole(self):
         out = self.path("m")
         child = subprocess.Popen(["sh", "-c", 'exec "$@" >&-', "sh", DPMF, *BASE, "-o", out], stderr=subprocess.PIPE)
         self.cannot_write(child)
@@ -61,7 +61,7 @@ class Stdout(Case):
             self.assertNotIn(b"RMS loss", file.read())
         self.ok("inspect", out)
 
-    def test_no_stderr_at_all(self):
+    def test_without_stderr_the_exit_code_is_the_same(self):
         out = self.path("m")
         for arguments, code in [([*BASE, "-o", out], 0), (["evaluate"], 2)]:
             done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", DPMF, *arguments], stdout=subprocess.PIPE)
@@ -109,15 +109,15 @@ class Signals(Case):
                 return
             time.sleep(0.01)
 
-    def test_interrupt_with_progress(self):
+    def test_an_interrupt_clears_the_progress(self):
         seen = self.interrupted(signal.SIGINT)
         self.assertRegex(seen, r"\r\x1b\[K[#.]{30} +\d+% \w+")
         self.assertTrue(seen.endswith("\r\x1b[Kdpmf: cancelled\r\n"), repr(seen))
 
-    def test_terminate(self):
+    def test_a_terminate_ends_it_too(self):
         self.interrupted(signal.SIGTERM)
 
-    def test_no_progress_without_a_terminal(self):
+    def test_no_progress_is_shown_without_a_terminal(self):
         child = start(LONG)
         self.wait_for_handler(child)
         time.sleep(1.5)  # long enough for a progress line, were there one
@@ -125,7 +125,7 @@ class Signals(Case):
         out, err = child.communicate(timeout=PATIENCE)
         self.assertEqual((child.returncode, out, err), (130, b"", b"dpmf: cancelled\n"))
 
-    def test_interrupt_while_waiting_for_a_file(self):
+    def test_an_interrupt_ends_the_wait_for_a_file(self):
         pipe = self.path("pipe")
         os.mkfifo(pipe)
         child = start(["evaluate", "--steps", "9", "--family", "toeplitz", "--parameters", pipe])

@@ -61,7 +61,7 @@ class Training(Case):
 
 
 class Runs(Training):
-    def test_without_noise(self):
+    def test_without_noise_the_models_learn(self):
         answer = self.train("--batch", "60", "--epochs", "20", "--noiseless", "--learning-rate", "2")
         self.assertGreater(answer["test_accuracy"], 0.9)
         self.assertEqual((answer["steps"], answer["batch"], answer["epochs"], answer["dim"]), (200, 60, 20, 12))
@@ -83,7 +83,7 @@ class Runs(Training):
         code, out, err = run("train", *self.csv, *self.plan, *self.private)
         self.assertEqual((code, err), (0, ""))
 
-    def test_private(self):
+    def test_a_private_run_states_its_guarantee(self):
         answer = self.train(*self.plan, *self.private)
         self.assertTrue(0 < answer["epsilon"] <= 8 and answer["delta"] == 1e-5 and answer["kind"] == "upper bound")
         self.assertEqual((answer["family"], answer["sampler"], answer["private"]), ("identity", "poisson:0.1", True))
@@ -96,7 +96,7 @@ class Runs(Training):
         self.assertEqual((answer["unit"], answer["units"], answer["examples"]), ("user", 40, 600))
         self.assertIn("one user", answer["statement"])
 
-    def test_same_weights(self):
+    def test_one_key_is_one_run_whatever_the_threads(self):
         """One key is one run, whatever the threads; another key or setting is another."""
         made = {}
         for name, arguments in [("a", []), ("b", ["--threads", "3"]), ("c", ["--learning-rate", "0.4"])]:
@@ -109,7 +109,7 @@ class Runs(Training):
         self.assertNotIn(self.weights("d"), made.values())
         self.assertNotEqual(made["a"], made["c"])
 
-    def test_idx(self):
+    def test_idx_files_are_read_plain_and_packed(self):
         numbers = random.Random(5)
         images = [[numbers.randrange(256) for _ in range(6)] for _ in range(300)]
         labels = [int(image[0] > 127) for image in images]
@@ -136,7 +136,7 @@ class Runs(Training):
         os.remove(os.path.join(directory, "t10k-labels-idx1-ubyte.gz"))
         self.refuse("--data", directory, *self.plan, "--noiseless", code=1, says="t10k-labels-idx1-ubyte")
 
-    def test_plans(self):
+    def test_two_of_steps_batch_and_epochs_make_a_plan(self):
         for arguments, steps, batch in [(["--steps", "20", "--batch", "60"], 20, 60),
                                         (["--steps", "25", "--epochs", "5"], 25, 120),
                                         (["--batch", "7", "--epochs", "2"], 172, 600 / 86),
@@ -146,7 +146,7 @@ class Runs(Training):
                 self.assertEqual(answer["steps"], steps)
                 self.assertAlmostEqual(answer["batch"], batch, 0)
 
-    def test_optimizers(self):
+    def test_optimizers_and_schedules_become_workloads(self):
         for arguments, workload in [(["--optimizer", "adam", "--learning-rate", "0.05"], "prefix"),
                                     (["--schedule", "cooldown:0.5:0.1", "--momentum", "0.5"],
                                      "momentum:0.5,cooldown:0.5:0.1"),
@@ -159,7 +159,7 @@ class Runs(Training):
 class Designed(Training):
     """Mechanisms that are designed for the run, and mechanism files."""
 
-    def test_design(self):
+    def test_a_design_is_made_for_the_run(self):
         for family in ["identity", "toeplitz"]:
             answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", family, *self.seed)
             self.assertEqual((answer["family"], answer["sampler"], answer["kind"]), (family, "cyclic:60", "exact"))
@@ -168,7 +168,7 @@ class Designed(Training):
                             "block-cyclic")
         self.assertLessEqual(answer["epsilon"], 8)
 
-    def test_file(self):
+    def test_a_mechanism_file_fixes_the_plan(self):
         self.train(*self.plan, *self.private, *self.seed, "--checkpoint", self.path("run"), "--out", self.path("a"))
         kept = self.path("run.mechanism")
         answer = self.train(kept, *self.seed, "--out", self.path("b"))
@@ -186,7 +186,7 @@ class Designed(Training):
         self.assertEqual(self.train(bare, "--noiseless")["sampler"], "cyclic:60")
         self.refuse(self.write("junk", "junk"), *self.csv, code=1)
 
-    def test_forged_file(self):
+    def test_a_forged_file_trains_nothing(self):
         """A sensitivity that is too small, under a digest that fits: no guarantee is printed, and nothing is trained."""
         self.ok("design", "--steps", "50", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", "--no-bench", "-o",
                 self.path("m"))
@@ -196,7 +196,7 @@ class Designed(Training):
         self.refuse(path, *self.csv, code=1, says="sensitivity")
         self.refused(1, "account", path, says="sensitivity")
 
-    def test_add_remove(self):
+    def test_add_remove_is_refused(self):
         for sampling in ("none", "poisson", "block-cyclic"):
             self.refuse(*self.csv, *self.plan, "--epsilon", "8", "--delta", "1e-5", "--sampling", sampling,
                         "--adjacency", "add-remove", says="add-remove")
@@ -238,7 +238,7 @@ class Resume(Training):
         process.send_signal(number)
         return process.wait()
 
-    def test_kill(self):
+    def test_a_killed_run_ends_with_the_same_bits(self):
         """kill -9 at random moments: the run ends with the bits of one that was never disturbed."""
         moments = random.Random(9)
         self.train(*self.long, *self.key, "--out", self.path("whole"))
@@ -259,14 +259,14 @@ class Resume(Training):
         self.assertEqual(again["resumed_at"], 600)
         self.assertEqual(self.weights("whole"), self.weights("resumed"))
 
-    def test_interrupt(self):
+    def test_an_interrupted_run_ends_with_the_same_bits(self):
         self.train(*self.long, *self.key, "--out", self.path("whole"))
         state = ["--checkpoint", self.path("run"), "--every", "10"]
         self.assertIn(self.kill([*self.long, *self.key, *state], 2, signal.SIGINT), [130, 0])
         self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
         self.assertEqual(self.weights("whole"), self.weights("resumed"))
 
-    def test_another_run(self):
+    def test_a_checkpoint_of_another_run_is_refused_by_name(self):
         state = ["--checkpoint", self.path("run")]
         given = [*self.plan, *self.private, *state]
         self.train(*given, *self.key)
@@ -292,7 +292,7 @@ class Resume(Training):
 
 
 class Usage(Training):
-    def test_usage(self):
+    def test_train_refuses_missing_and_bad_options(self):
         good = [*self.plan, *self.private]
         for arguments, says in [
                 (self.plan, "--epsilon"),
@@ -334,7 +334,7 @@ class Usage(Training):
         self.refuse(*self.csv[:2], *self.plan, "--noiseless", "--hold-out", "600", says="--hold-out 600")
         self.assertEqual(self.left_behind(), ["test.csv", "train.csv"])
 
-    def test_bad_data(self):
+    def test_bad_data_are_refused_by_line(self):
         for text, says in [("x,y,label\n1,nan,0\n", "line 2: 'nan'"), ("x,y,label\n1,2,-1\n", "line 2: '-1'"),
                            ("x,y,label\n1,2,0\n1,2\n", "line 3"), ("x,y\n1,2\n", "no column 'label'")]:
             self.refuse("--train-csv", self.write("bad.csv", text), *self.csv[2:], *self.plan, "--noiseless", code=1,
@@ -349,7 +349,7 @@ class Usage(Training):
         turned = self.write("turned.csv", "y,x,label\n1,2,0\n")
         self.refuse(*self.csv[:2], "--test-csv", turned, *self.plan, "--noiseless", code=1, says="another order")
 
-    def test_divergence(self):
+    def test_weights_that_diverge_end_the_run_without_a_file(self):
         """Weights that grow beyond float end the run with the step, and no file."""
         self.refuse(*self.csv, "--batch", "60", "--epochs", "50", "--noiseless", "--learning-rate", "1e11", "--decay",
                     "0", "--momentum", "0.99", "--model", "mlp:4", "--schedule", "lr:" + self.growing(), "--out",

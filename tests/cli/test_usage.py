@@ -43,25 +43,25 @@ IDENTITY = ["evaluate", "--family", "identity"]
 
 
 class Verbs(Case):
-    def test_version(self):
+    def test_the_version_is_printed(self):
         self.assertRegex(self.ok("--version"), r"^dpmf \d+\.\d+\.\d+\n$")
 
-    def test_version_is_that_of_the_header_and_of_json(self):
+    def test_the_version_is_that_of_the_header_and_of_json(self):
         header = os.path.join(os.environ["DPMF_SOURCE"], "include", "dpmf.h")
         with open(header, encoding="utf-8") as file:
             version = re.search(r'#define DPMF_VERSION "(.*)"', file.read()).group(1)
         self.assertEqual(self.ok("--version"), "dpmf %s\n" % version)
         self.assertEqual(self.json(*BASE)["version"], version)
 
-    def test_no_verb(self):
+    def test_no_verb_is_refused(self):
         self.refused(2)
 
-    def test_unknown_verbs(self):
+    def test_unknown_verbs_are_refused(self):
         for verb in LATER_VERBS + ["", "-x", "--json", "Evaluate", "evaluate ", "x" * 5000, "a\nb\x1b[31m"]:
             with self.subTest(verb=verb):
                 self.refused(2, verb)
 
-    def test_closest_verb(self):
+    def test_the_closest_verb_is_suggested(self):
         self.refused(2, "evalute", says=["evalute", "'evaluate'"])
         self.refused(2, "insp", says="'inspect'")
 
@@ -76,7 +76,7 @@ class Verbs(Case):
 
 
 class Options(Case):
-    def test_unknown_missing_duplicate(self):
+    def test_unknown_missing_and_duplicate_options_are_refused(self):
         for says, arguments in [
                 (["--stepz", "--steps"], [*BASE, "--stepz", "3"]),
                 (["--loss rms3", "rms, max"], [*BASE, "--loss=rms3"]),
@@ -106,19 +106,19 @@ class Options(Case):
         self.refused(2, *BASE, "-out", self.path("m"), cwd=self.directory.name)
         self.assertEqual(self.left_behind(), [])
 
-    def test_ways_to_write_an_option(self):
+    def test_an_option_may_be_written_in_several_ways(self):
         expected = self.json(*BASE, "--loss", "max")
         self.assertEqual(self.json("evaluate", "--family=toeplitz", "--loss=max", "--steps=8"), expected)
         self.ok(*BASE, "-o", self.path("m"))
         self.assertEqual(json.loads(self.ok("evaluate", "--json", "--loss", "max", "--", self.path("m"))), expected)
 
-    def test_counts(self):
+    def test_counts_may_be_written_in_several_ways(self):
         for written, steps in [("1e3", 1000), ("1k", 1000), ("0.001M", 1000), ("1000.0", 1000), ("+10", 10),
                                ("1.5e1", 15), ("150e-1", 15), ("1e0", 1), ("0.02k", 20), ("0010", 10), ("1E2", 100)]:
             with self.subTest(written=written):
                 self.assertEqual(self.json(*IDENTITY, "--steps", written)["steps"], steps)
 
-    def test_bad_counts(self):
+    def test_bad_counts_are_refused_with_the_range(self):
         for value in ["", "0", "-1", "-0", "-9223372036854775808", "9223372036854775808", "9223372036854775807",
                       "9007199254740993", "18446744073709551617", "1e400", "1e-400", "1e99999999999999999999", "NaN",
                       "nan", "inf", "-inf", "12abc", "abc", "0x10", "1.5", "1e-1", " 8", "8 ", "1e", "1e+", ".", "-",
@@ -126,17 +126,17 @@ class Options(Case):
             with self.subTest(value=value):
                 self.refused(2, *IDENTITY, "--steps", value, says=["--steps", "from 1 to 9007199254740992"])
 
-    def test_value_is_named(self):
+    def test_the_refused_value_is_named(self):
         for value in ["-3", "12abc", "1e400", "NaN"]:
             self.refused(2, *IDENTITY, "--steps", value, says="--steps " + value)
             self.refused(2, *BASE, "--nu", value, says="--nu " + value)
 
-    def test_bad_numbers(self):
+    def test_bad_numbers_are_refused_with_the_range(self):
         for value in ["", "-0.1", "1", "1.0", "2", "1e400", "NaN", "inf", "0.5x", "0x1p-1", " 0.5", "0,5", "."]:
             with self.subTest(value=value):
                 self.refused(2, *BASE, "--nu", value, says=["--nu", "from 0 to below 1"])
 
-    def test_bands_and_threads(self):
+    def test_bands_and_threads_out_of_range_are_refused(self):
         for value in ["0", "-1", "9", "1e400", "x"]:
             with self.subTest(value=value):
                 self.refused(2, "evaluate", "--steps", "8", "--family", "bsr", "--bands", value,
@@ -145,7 +145,7 @@ class Options(Case):
             with self.subTest(value=value):
                 self.refused(2, *BASE, "--threads", value, says=["--threads", value, "1 to 1024"])
 
-    def test_stamps(self):
+    def test_stamps_that_do_not_divide_are_refused(self):
         for value in ["0", "-1", "1e400", "x", "9007199254740993"]:
             self.refused(2, *BASE, "--stamps", value, says=["--stamps " + value, "from 1 to 9007199254740992"])
         for value in ["3", "5", "9", "16", "1e15"]:
@@ -154,7 +154,7 @@ class Options(Case):
         self.refused(2, *bsr, says=["--bands", "1 to 4 (the steps of a stamp)"])
         self.refused(2, *bsr, "--bands", "5", says=["--bands 5", "1 to 4 (the steps of a stamp)"])
 
-    def test_choices(self):
+    def test_other_choices_are_refused_with_the_list(self):
         for option, accepted in [("decoder", "restart, optimal"), ("loss", "rms, max"),
                                  ("adjacency", "zero-out, add-remove, replace-one"), ("bound", "auto, none, force"),
                                  ("sensitivity", "auto, spectral, absolute, signs")]:
@@ -162,7 +162,7 @@ class Options(Case):
                 with self.subTest(option=option, value=value):
                     self.refused(2, *BASE, "--" + option, value, says=["--" + option, accepted])
 
-    def test_workloads_and_participations(self):
+    def test_bad_workloads_and_participations_are_refused(self):
         for option, value in [("workload", "x"), ("workload", "momentum:1"), ("workload", "momentum:-0.1"),
                               ("workload", "momentum:"), ("workload", "momentum:nan"), ("workload", "decay:2"),
                               ("workload", "cooldown:0.5"), ("workload", "prefix,,prefix"),
@@ -173,6 +173,20 @@ class Options(Case):
                               ("optimize-participation", "cyclic:100,100")]:
             with self.subTest(option=option, value=value):
                 self.refused(2, *BASE, "--" + option, value, says=["--" + option, value])
+
+    def test_min_sep_is_read_with_and_without_its_hyphen(self):
+        """Help and messages say min-sep; files and JSON keep the spelling that their digests cover."""
+        one, other = self.path("one"), self.path("other")
+        self.ok(*BASE, "--participation", "min-sep:2,4", "-o", one)
+        self.ok(*BASE, "--participation", "minsep:2,4", "-o", other)
+        with open(one, "rb") as first, open(other, "rb") as second:
+            self.assertEqual(first.read(), second.read())
+        self.assertEqual(self.json("inspect", one)["participation"], "minsep:2,4")
+        self.assertEqual(self.json("evaluate", one, "--participation", "min-sep:2,4")["participation"], "minsep:2,4")
+        self.assertIn("min-sep:K,B", self.ok("evaluate", "--help"))
+        for words in (self.ok("evaluate", "--help"), self.ok("optimize", "--help"), self.ok("help", "--man"),
+                      self.ok("help", "--completion", "bash"), self.ok("help", "--completion", "zsh")):
+            self.assertNotIn("minsep", words)
 
 
 class Families(Case):
@@ -191,13 +205,13 @@ class Families(Case):
     def test_a_tree_has_its_decoder_in_its_name(self):
         self.refused(2, "evaluate", "--steps", "8", "--family", "tree", "--decoder", "optimal", says="tree-full")
 
-    def test_families_that_need_parameters(self):
+    def test_families_that_need_parameters_say_so(self):
         for family in ["dense", "banded", "banded-toeplitz", "blt"]:
             self.refused(2, "evaluate", "--steps", "8", "--family", family, says=[family, "--parameters", "FILE"])
         for family in ["tvblt", "lowrank"]:
             self.refused(2, "evaluate", "--steps", "8", "--family", family, says=[family, "optimize", "FILE"])
 
-    def test_options_of_other_families(self):
+    def test_options_of_other_families_are_refused(self):
         for says, arguments in [("--bands", ["--family", "identity", "--bands", "2"]),
                                 ("--bands", ["--family", "toeplitz", "--bands", "2"]),
                                 ("--bands", ["--family", "tree-online", "--bands", "2"]),
@@ -221,18 +235,18 @@ class Help(Case):
             self.assertEqual(re.findall(r"^  (?:-\w, )?--([\w-]+)", words, re.M), OPTIONS[verb])
             self.assertLessEqual(max(map(len, words.split("\n"))), 80)
 
-    def test_general_help(self):
+    def test_general_help_is_the_same_for_all_spellings(self):
         words = self.ok("help")
         self.assertEqual(self.ok("--help"), words)
         self.assertEqual(self.ok("-h"), words)
 
-    def test_help_of_nothing(self):
+    def test_help_of_nothing_is_refused(self):
         self.refused(2, "help", "bogus", says="bogus")
         self.refused(2, "help", "evalute", says="'evaluate'")
         self.refused(2, "help", "--man", "--completion", "zsh")
         self.refused(2, "help", "--completion", "fish", says=["fish", "bash, zsh"])
 
-    def test_manual_page(self):
+    def test_the_manual_page_has_every_verb_and_option(self):
         page = self.ok("help", "--man")
         self.assertTrue(page.startswith(".TH DPMF 1 "))
         for verb in VERBS:
@@ -246,7 +260,7 @@ class Help(Case):
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             self.assertIn(b"EXIT STATUS", re.sub(rb"\x1b\[\d*m|.\x08", b"", done.stdout))
 
-    def test_bash_completion(self):
+    def test_bash_completes_verbs_options_and_values(self):
         script = self.write("completion.bash", self.ok("help", "--completion", "bash"))
         self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0)
 
@@ -267,7 +281,7 @@ class Help(Case):
             listed = [word for word in complete("dpmf", verb, "--")]
             self.assertEqual(listed, ["--" + option for option in OPTIONS[verb]])
 
-    def test_zsh_completion(self):
+    def test_zsh_completion_has_every_option(self):
         words = self.ok("help", "--completion", "zsh")
         script = self.write("_dpmf", words)
         self.assertTrue(words.startswith("#compdef dpmf\n"))

@@ -13,35 +13,35 @@ from verify_cases import CHANGE, Families, Verify, change_number
 
 
 class Mutations(Families):
-    def test_amplified_banded_toeplitz(self):
+    def test_every_change_of_an_amplified_banded_toeplitz_is_found(self):
         file = self.optimize("banded-toeplitz", "--bands", 6)
         self.assertGreaterEqual(self.mutate(self.calibrated(file, "block-cyclic:0.05,6")), 32)
 
-    def test_amplified_banded_by_participation(self):
+    def test_every_change_of_an_amplified_banded_is_found(self):
         file = self.optimize("banded", "--bands", 4)
         file = self.calibrated(file, "block-cyclic:0.05,4")
         file.root["participation"] = "cyclic:3,16"
         self.assertGreaterEqual(self.mutate(self.answered(file)), 40)
 
-    def test_amplified_independent(self):
+    def test_every_change_of_amplified_independent_noise_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("identity"), "poisson:0.05")), 18)
 
-    def test_banded(self):
+    def test_every_change_of_a_banded_is_found(self):
         file = self.optimize("banded", "--bands", 8, "--participation", "minsep:3,16", "--workload",
                              "momentum:0.9,cooldown:0.25:0.05")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
 
-    def test_banded_toeplitz(self):
+    def test_every_change_of_a_banded_toeplitz_is_found(self):
         file = self.optimize("banded-toeplitz", "--bands", 8, "--participation", "minsep:3,16")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 36)
 
-    def test_toeplitz(self):
+    def test_every_change_of_a_toeplitz_is_found(self):
         file = self.optimize("toeplitz", "--participation", "cyclic:3,16", "--workload", "nesterov:0.9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 40)
 
 
 class Larger(Verify):
-    def test_one_coefficient_among_thousands(self):
+    def test_one_coefficient_among_thousands_is_found(self):
         """Steps beyond those that are verified whole."""
         file = self.made("evaluate", "--steps", 4000, "--family", "bsr", "--bands", 100, "--participation",
                          "minsep:4,1000")
@@ -51,7 +51,7 @@ class Larger(Verify):
             changed.arrays["strategy.coefficients"][1][place] *= 1 + CHANGE
             self.assertIn("response", self.found(changed, place))
 
-    def test_the_published_run(self):
+    def test_every_change_of_the_published_run_is_found(self):
         path = self.path("d")
         self.json("design", "--steps", 16384, "--epochs", 8, "--epsilon", 8, "--delta", "1e-8", "--dim", "1e6",
                   "--sampling", "block-cyclic", "--no-bench", "-o", path)
@@ -85,7 +85,7 @@ class Texts(Verify):
                      ("workload", "text", "momentum:0.5"), ("lower_bound", "rms_loss", 1e-3), ("weighted", True)]:
             self.found(self.with_text(*path), path)
 
-    def test_bands_one_more_or_less(self):
+    def test_one_band_more_or_less_is_found(self):
         shape, values = self.file.arrays["strategy.coefficients"]
         for more in ([], [0.0], [1e-9]):
             changed = copy.deepcopy(self.file)
@@ -93,7 +93,7 @@ class Texts(Verify):
             changed.arrays["strategy.coefficients"] = [[len(kept)], kept]
             self.found(changed, more)
 
-    def test_nothing_claimed_nothing_checked(self):
+    def test_what_is_not_claimed_is_not_checked(self):
         file = self.made("evaluate", "--steps", 40, "--family", "bsr", "--bands", 4, "--bound", "none")
         ok, checks = self.verify(file)
         self.assertTrue(ok)
@@ -108,7 +108,7 @@ class Files(Verify):
         self.file = self.made("evaluate", "--steps", 20, "--family", "toeplitz")
         self.content = self.file.bytes()
 
-    def test_changed_bytes(self):
+    def test_changed_bytes_fail_the_digest(self):
         for place in (len(self.content) - 1, self.content.index(b'rms_loss\\":') + 12):
             changed = bytearray(self.content)
             changed[place] ^= 1
@@ -117,7 +117,7 @@ class Files(Verify):
             self.assertEqual(list(checks), ["digest"])
             self.assertIn("digest", checks["digest"]["how"])
 
-    def test_descriptions_that_do_not_hold(self):
+    def test_descriptions_that_do_not_hold_fail(self):
         for key, value in (("steps", 21), ("participation", "cyclic:3,3"), ("adjacency", "none"), ("sigma", -1),
                            ("format_version", 99)):
             changed = copy.deepcopy(self.file)
@@ -125,7 +125,7 @@ class Files(Verify):
             ok, checks = self.verify(changed)
             self.assertEqual([checks["digest"]["ok"], checks["description"]["ok"]], [True, False], key)
 
-    def test_no_container(self):
+    def test_files_that_are_no_container_are_refused(self):
         for content in (b"", b"12345678", b"#!/bin/sh\necho hello, world\n", self.content[:-8], self.content[:40],
                         self.content + b"\0" * 8, json.dumps({"a": 1}).encode()):
             self.refused(1, "verify", self.write("bad", content))
@@ -133,7 +133,7 @@ class Files(Verify):
         self.refused(1, "verify", self.directory.name)
         self.refused(2, "verify")
 
-    def test_table(self):
+    def test_the_table_ends_with_the_verdict(self):
         path = self.write("good", self.content)
         lines = self.ok("verify", path).splitlines()
         self.assertRegex(lines[-1], r"^verified: [0-9]+ agree, 0 do not, [0-9]+ were not checked$")
@@ -144,7 +144,7 @@ class Files(Verify):
         self.assertRegex(out, r"\nFAILED  rms_loss ")
         self.assertRegex(out.splitlines()[-1], r"^FAILED: [0-9]+ agree, 2 do not, ")
 
-    def test_the_same_for_any_number_of_threads(self):
+    def test_a_verification_is_the_same_for_any_threads(self):
         path = self.write("good", self.content)
         answers = [[check for check in self.json("verify", path, "--threads", threads)["checks"]
                     if not check["name"].startswith("noise.")] for threads in (1, 2, 5)]

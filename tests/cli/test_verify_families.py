@@ -12,45 +12,45 @@ from verify_cases import Families
 
 
 class Mutations(Families):
-    def test_blt(self):
+    def test_every_change_of_a_blt_is_found(self):
         file = self.optimize("blt", "--buffers", 3, "--workload", "momentum:0.5")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
-    def test_blt_min_separation(self):
+    def test_every_change_of_a_blt_under_separation_is_found(self):
         file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,16")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
-    def test_tvblt(self):
+    def test_every_change_of_a_tvblt_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("tvblt", "--buffers", 6))), 35)
 
-    def test_dense(self):
+    def test_every_change_of_a_dense_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("dense"))), 30)
 
-    def test_dense_cyclic(self):
+    def test_every_change_of_a_dense_under_epochs_is_found(self):
         file = self.optimize("dense", "--participation", "cyclic:3,16", "--workload", "decay:0.01")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
-    def test_low_rank(self):
+    def test_every_change_of_a_low_rank_is_found(self):
         file = self.optimize("lowrank", "--bands", 4, "--buffers", 3)
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
 
-    def test_inverse_bands(self):
+    def test_every_change_of_inverse_bands_is_found(self):
         file = self.evaluate("bisr", "--bands", 5, "--participation", "cyclic:3,16")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
-    def test_trees(self):
+    def test_every_change_of_a_tree_is_found(self):
         for family in ("tree", "tree-online", "tree-full"):
             file = self.evaluate(family, "--participation", "cyclic:3,16")
             self.assertGreaterEqual(self.mutate(self.calibrated(file)), 20)
 
-    def test_fourier(self):
+    def test_every_change_of_the_fft_mechanism_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("fft"))), 16)
 
-    def test_normalized_and_stamped(self):
+    def test_every_change_of_a_normalized_and_stamped_is_found(self):
         file = self.evaluate("toeplitz", "--column-normalize", "--stamps", 3, "--participation", "minsep:3,10")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
-    def test_replaced_units_weights_and_rates(self):
+    def test_every_change_with_weights_and_rates_is_found(self):
         weights = self.write("w.npy", npy([1e-3 + (7 * t % 5) for t in range(self.STEPS)]))
         rates = self.write("lr.npy", npy([1 + 0.3 * math.sin(t) for t in range(self.STEPS)]))
         file = self.evaluate("bsr", "--bands", 5, "--weights", weights, "--workload", "lr:" + rates,

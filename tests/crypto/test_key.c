@@ -21,7 +21,7 @@ static size_t unhex(const char *text, uint8_t *out) {
 }
 
 /* RFC 5869, appendix A.1 to A.3. */
-static void test_rfc_5869(void **state) {
+static void test_hkdf_gives_the_answers_of_rfc_5869(void **state) {
     (void)state;
     static const struct {
         const char *secret, *salt, *info, *want;
@@ -56,7 +56,7 @@ static void test_rfc_5869(void **state) {
 }
 
 /* Master key, label and digest all matter, and where one ends and the next begins. */
-static void test_derive(void **state) {
+static void test_key_label_and_digest_all_change_the_subkey(void **state) {
     (void)state;
     static const char *const pairs[][2] = {{"noise", "abc"}, {"noise", "abd"},  {"noisea", "bc"},
                                            {"nois", "eabc"}, {"sample", "abc"}, {"noise", ""}};
@@ -73,7 +73,7 @@ static void test_derive(void **state) {
 }
 
 /* The subkey of a known master key: a change of the derivation would change every stream. */
-static void test_derive_known(void **state) {
+static void test_the_subkey_of_a_known_key_stays_the_same(void **state) {
     (void)state;
     static const char *const salt = "dpmf subkeys 1";
     static const uint8_t info[] = {'n', 'o', 'i', 's', 'e', 0, 'x', 'y'};
@@ -87,7 +87,7 @@ static void test_derive_known(void **state) {
     assert_memory_equal(got, known, 32);
 }
 
-static void test_random(void **state) {
+static void test_two_random_keys_differ(void **state) {
     (void)state;
     uint8_t a[32] = {0}, b[32] = {0};
     check_ok(dpmf_i_crypto_key_random(a));
@@ -95,7 +95,7 @@ static void test_random(void **state) {
     assert_memory_not_equal(a, b, 32); /* false alarm 2^-256 */
 }
 
-static void test_wipe(void **state) {
+static void test_a_wipe_zeroes_what_it_is_given_and_no_more(void **state) {
     (void)state;
     uint8_t bytes[40];
     memset(bytes, 5, sizeof bytes);
@@ -105,7 +105,7 @@ static void test_wipe(void **state) {
     dpmf_i_crypto_wipe(NULL, 0);
 }
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_a_derivation_may_fail(void **state) {
     (void)state;
     const uint8_t master[32] = {0};
     uint8_t key[32] = {42};
@@ -115,8 +115,12 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rfc_5869), cmocka_unit_test(test_derive), cmocka_unit_test(test_derive_known),
-        cmocka_unit_test(test_random),   cmocka_unit_test(test_wipe),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_hkdf_gives_the_answers_of_rfc_5869),
+        cmocka_unit_test(test_key_label_and_digest_all_change_the_subkey),
+        cmocka_unit_test(test_the_subkey_of_a_known_key_stays_the_same),
+        cmocka_unit_test(test_two_random_keys_differ),
+        cmocka_unit_test(test_a_wipe_zeroes_what_it_is_given_and_no_more),
+        cmocka_unit_test(test_any_allocation_of_a_derivation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-static void test_keys(void **unused) {
+static void test_new_keys_differ_and_a_wiped_one_is_zero(void **unused) {
     uint8_t one[DPMF_KEY_SIZE] = {0}, two[DPMF_KEY_SIZE] = {0}, zero[DPMF_KEY_SIZE] = {0};
     (void)unused;
     check_ok(dpmf_key_create(one));
@@ -31,7 +31,7 @@ static void write_file(const char *path, const void *bytes, size_t size, mode_t 
     close(file);
 }
 
-static void test_key_files(void **unused) {
+static void test_a_key_file_has_32_bytes_for_its_owner_alone(void **unused) {
     char path[128];
     uint8_t key[DPMF_KEY_SIZE], again[DPMF_KEY_SIZE], bytes[40] = {1, 2, 3};
     struct stat info;
@@ -73,8 +73,8 @@ static void test_key_files(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_key_files),
+        cmocka_unit_test(test_new_keys_differ_and_a_wiped_one_is_zero),
+        cmocka_unit_test(test_a_key_file_has_32_bytes_for_its_owner_alone),
     };
     return cmocka_run_group_tests(tests, case_setup, case_teardown);
 }

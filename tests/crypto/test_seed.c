@@ -35,7 +35,7 @@ static void *get_memory(size_t count, size_t size) {
 
 /* ---- AES ---- */
 
-static void test_fips_197(void **state) {
+static void test_every_set_gives_the_answer_of_fips_197(void **state) {
     (void)state;
     static const uint8_t want[16] = {0x8e, 0xa2, 0xb7, 0xca, 0x51, 0x67, 0x45, 0xbf,
                                      0xea, 0xfc, 0x49, 0x90, 0x4b, 0x49, 0x60, 0x89}; /* appendix C.3 */
@@ -72,7 +72,7 @@ static void libcrypto_blocks(const uint8_t key[32], uint64_t high, uint64_t inde
 }
 
 /* 2^20 blocks and more, from places that no batch starts at, across the carry into the upper half of the index. */
-static void test_libcrypto(void **state) {
+static void test_every_set_gives_the_blocks_of_libcrypto(void **state) {
     (void)state;
     enum { BLOCKS = 1 << 19 };
     static const uint64_t places[][2] = {{0, 0}, {0x123456789abcdefu, 0xffffff03u}, {7, 0xfffffffffffffff0u}};
@@ -99,7 +99,7 @@ static void test_libcrypto(void **state) {
 /* ---- the same bits ---- */
 
 /* 1.0e7 numbers of each precision from each set, against the portable one. */
-static void test_sets_agree(void **state) {
+static void test_instruction_sets_give_the_same_numbers(void **state) {
     (void)state;
     enum { GROUPS = 2500, TIMES = 63 };
     const size_t count = (size_t)GROUPS * DPMF_I_KERNELS_SEED_GROUP;
@@ -152,7 +152,7 @@ static void check_pieces(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision
     free(pieces);
 }
 
-static void test_pieces(void **state) {
+static void test_a_row_of_seeds_does_not_depend_on_its_pieces(void **state) {
     (void)state;
     uint64_t random = 5;
     uint8_t key[32];
@@ -168,7 +168,7 @@ static void test_pieces(void **state) {
 }
 
 /* Other rows, keys, precisions and domains have nothing in common. */
-static void test_streams_differ(void **state) {
+static void test_rows_keys_and_precisions_have_nothing_in_common(void **state) {
     (void)state;
     enum { COUNT = 4096 };
     static float x[4][COUNT];
@@ -214,7 +214,7 @@ static void *run_thread(void *context) {
 }
 
 /* One key, more threads than libcrypto contexts. */
-static void test_threads(void **state) {
+static void test_many_threads_may_use_one_key(void **state) {
     (void)state;
     enum { THREADS = 12, COUNT = 64 * 64 };
     static float out[THREADS][COUNT];
@@ -241,7 +241,7 @@ static void test_threads(void **state) {
 
 /* ---- known answers ---- */
 
-static void test_vectors(void **state) {
+static void test_known_seeds_stay_the_same(void **state) {
     (void)state;
     const char *source = getenv("DPMF_SOURCE");
     char path[4096], key_text[65], kind[8], now[65] = "";
@@ -287,7 +287,7 @@ static void test_vectors(void **state) {
 
 /* ---- memory ---- */
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_a_seed_may_fail(void **state) {
     (void)state;
     uint8_t key[32] = {0};
     dpmf_i_crypto_seed *seed = NULL;
@@ -301,9 +301,14 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fips_197),       cmocka_unit_test(test_libcrypto), cmocka_unit_test(test_sets_agree),
-        cmocka_unit_test(test_pieces),         cmocka_unit_test(test_vectors),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_streams_differ), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_every_set_gives_the_answer_of_fips_197),
+        cmocka_unit_test(test_every_set_gives_the_blocks_of_libcrypto),
+        cmocka_unit_test(test_instruction_sets_give_the_same_numbers),
+        cmocka_unit_test(test_a_row_of_seeds_does_not_depend_on_its_pieces),
+        cmocka_unit_test(test_known_seeds_stay_the_same),
+        cmocka_unit_test(test_many_threads_may_use_one_key),
+        cmocka_unit_test(test_rows_keys_and_precisions_have_nothing_in_common),
+        cmocka_unit_test(test_any_allocation_of_a_seed_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,17 +138,18 @@ static void check_stream(dpmf_i_crypto_precision precision, uint64_t rows, uint6
     free(all);
 }
 
-static void test_floats(void **state) {
+static void test_four_billion_floats_are_normal(void **state) {
     (void)state;
     check_stream(DPMF_I_CRYPTO_FLOAT32, 1000, 245); /* 4.01e9 */
 }
 
-static void test_doubles(void **state) {
+static void test_four_hundred_million_doubles_are_normal(void **state) {
     (void)state;
     check_stream(DPMF_I_CRYPTO_FLOAT64, 100, 245); /* 4.01e8 */
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_floats), cmocka_unit_test(test_doubles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_four_billion_floats_are_normal),
+                                       cmocka_unit_test(test_four_hundred_million_doubles_are_normal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static double check_floats(const float_case *cases) {
 /* The sample below gives 2^-21.45 and 2^-50.90 (DPMF_VERBOSE=1 prints it); a denser one has little to add. */
 static const double float_bound = 0x1p-21, double_bound = 0x1p-50;
 
-static void test_float_error(void **state) {
+static void test_floats_are_within_their_error_bound(void **state) {
     (void)state;
     uint64_t random = 1;
     double worst = 0;
@@ -117,7 +117,7 @@ static void test_float_error(void **state) {
 }
 
 /* The smallest and largest words, the threshold from both sides, and extensions that are all zeros or ones. */
-static void test_float_corners(void **state) {
+static void test_extreme_words_of_floats_are_within_the_bound(void **state) {
     (void)state;
     static const uint32_t words[] = {0,
                                      1,
@@ -156,7 +156,7 @@ static void test_float_corners(void **state) {
 }
 
 /* Above the threshold the bits more do not matter; below it they do. */
-static void test_float_threshold(void **state) {
+static void test_more_bits_matter_only_below_the_threshold(void **state) {
     (void)state;
     for (int s = 0; s < SETS; s++) {
         const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
@@ -222,7 +222,7 @@ static double check_doubles(const double_case *cases) {
     return worst;
 }
 
-static void test_double_error(void **state) {
+static void test_doubles_are_within_their_error_bound(void **state) {
     (void)state;
     uint64_t random = 2;
     double worst = 0;
@@ -243,7 +243,7 @@ static void test_double_error(void **state) {
     assert_true(worst > 0x1p-54);
 }
 
-static void test_double_corners(void **state) {
+static void test_extreme_words_of_doubles_are_within_the_bound(void **state) {
     (void)state;
     const uint64_t one = 1;
     const uint64_t words[] = {0, 1, (one << 49) - 1, one << 49, one << 53, one << 63, (one << 63) - 1, UINT64_MAX};
@@ -296,7 +296,7 @@ static void check_normal(double *x, size_t count) {
     assert_true(distance * sqrt((double)count) < 2.85);
 }
 
-static void test_distribution(void **state) {
+static void test_a_million_seeds_are_normal_and_uncorrelated(void **state) {
     (void)state;
     enum { COUNT = 1000000 };
     double *x = malloc(COUNT * sizeof(double));
@@ -329,9 +329,12 @@ static void test_distribution(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_float_error),     cmocka_unit_test(test_float_corners),
-        cmocka_unit_test(test_float_threshold), cmocka_unit_test(test_double_error),
-        cmocka_unit_test(test_double_corners),  cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_floats_are_within_their_error_bound),
+        cmocka_unit_test(test_extreme_words_of_floats_are_within_the_bound),
+        cmocka_unit_test(test_more_bits_matter_only_below_the_threshold),
+        cmocka_unit_test(test_doubles_are_within_their_error_bound),
+        cmocka_unit_test(test_extreme_words_of_doubles_are_within_the_bound),
+        cmocka_unit_test(test_a_million_seeds_are_normal_and_uncorrelated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,14 +12,14 @@
 
 /* ---- McKenna 2024, Figure 1: amplified banded mechanisms against others ---- */
 
-static void test_amplified(void **state) {
+static void test_the_amplified_design_at_epsilon_1_is_the_published_one(void **state) {
     (void)state;
     check_published(1, 32, 34.0015, 2.0890, 1.8590, 1.9436);
 }
 
 /* ---- one pass ---- */
 
-static void test_single(void **state) {
+static void test_one_epoch_takes_a_tvblt_next_to_the_optimum(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(1);
     dpmf_design *d = NULL;
@@ -104,7 +104,7 @@ static void check_design(const char *workload, int64_t steps, const dpmf_design_
     dpmf_design_free(d);
 }
 
-static void test_every_design(void **state) {
+static void test_every_design_keeps_its_promises(void **state) {
     (void)state;
     static const struct {
         const char *workload;
@@ -132,7 +132,7 @@ static void test_every_design(void **state) {
 }
 
 /* Replacing a unit moves twice as far as taking it out, so that without sampling the noise doubles. */
-static void test_replace_one(void **state) {
+static void test_replacing_a_unit_doubles_the_noise(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(4);
     o.families = "identity,blt";
@@ -146,7 +146,7 @@ static void test_replace_one(void **state) {
 }
 
 /* Without measurements nothing depends on threads, not even the last bit. */
-static void test_threads(void **state) {
+static void test_a_design_without_times_is_the_same_for_any_threads(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(3);
     o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
@@ -171,7 +171,7 @@ static void test_threads(void **state) {
 
 /* ---- constraints ---- */
 
-static void test_memory(void **state) {
+static void test_the_choice_fits_the_memory(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(4);
     o.families = "banded-toeplitz,blt,identity";
@@ -205,7 +205,7 @@ static dpmf_i_design_entry timed(const char *family, int64_t buffers, double noi
         .shown = {.family = family, .buffers = buffers, .memory_bytes = (uint64_t)buffers, .overhead = overhead}};
 }
 
-static void test_overhead(void **state) {
+static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state) {
     (void)state;
     dpmf_i_design_entry entry[] = {timed("identity", 0, 9, 1),    timed("banded", 50, 1, 6),
                                    timed("banded", 30, 1.5, 4.5), timed("blt", 4, 2.001, 1.5),
@@ -234,7 +234,7 @@ static void test_overhead(void **state) {
 }
 
 /* Times are measured, whatever they are. */
-static void test_bench(void **state) {
+static void test_times_are_measured(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(2);
     o.no_bench = 0;
@@ -250,7 +250,7 @@ static void test_bench(void **state) {
 
 /* ---- words ---- */
 
-static void test_words(void **state) {
+static void test_a_design_says_why_and_what_to_see_to(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(8);
     o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
@@ -270,7 +270,7 @@ static void test_words(void **state) {
 
 /* ---- refusals ---- */
 
-static void test_bad_options(void **state) {
+static void test_design_options_out_of_range_are_refused(void **state) {
     (void)state;
     dpmf_design *d = NULL;
     dpmf_design_options o = quick_options(1);
@@ -311,7 +311,7 @@ static int stop_soon(void *context, const char *what, double done) {
     return --*left < 0;
 }
 
-static void test_cancel(void **state) {
+static void test_a_cancelled_design_leaves_nothing(void **state) {
     (void)state;
     for (int calls = 0; calls < 200; calls += 23) {
         const uint64_t before = dpmf_memory_in_use();
@@ -341,7 +341,7 @@ static void fail_each(const char *families, dpmf_sampling_kind sampling, int ben
     dpmf_workload_free(a);
 }
 
-static void test_failing_allocations(void **state) {
+static void test_any_allocation_of_a_design_may_fail(void **state) {
     (void)state;
     fail_each("banded-toeplitz,tree-full", DPMF_SAMPLING_BLOCK_CYCLIC, 0); /* 2 blocks of all: nothing to integrate */
     fail_each("identity", DPMF_SAMPLING_NONE, 1);
@@ -349,10 +349,18 @@ static void test_failing_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_amplified),   cmocka_unit_test(test_single),  cmocka_unit_test(test_every_design),
-        cmocka_unit_test(test_replace_one), cmocka_unit_test(test_threads), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_overhead),    cmocka_unit_test(test_bench),   cmocka_unit_test(test_words),
-        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_cancel),  cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_the_amplified_design_at_epsilon_1_is_the_published_one),
+        cmocka_unit_test(test_one_epoch_takes_a_tvblt_next_to_the_optimum),
+        cmocka_unit_test(test_every_design_keeps_its_promises),
+        cmocka_unit_test(test_replacing_a_unit_doubles_the_noise),
+        cmocka_unit_test(test_a_design_without_times_is_the_same_for_any_threads),
+        cmocka_unit_test(test_the_choice_fits_the_memory),
+        cmocka_unit_test(test_the_choice_is_fast_enough_with_the_fewest_buffers),
+        cmocka_unit_test(test_times_are_measured),
+        cmocka_unit_test(test_a_design_says_why_and_what_to_see_to),
+        cmocka_unit_test(test_design_options_out_of_range_are_refused),
+        cmocka_unit_test(test_a_cancelled_design_leaves_nothing),
+        cmocka_unit_test(test_any_allocation_of_a_design_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

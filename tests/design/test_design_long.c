@@ -3,14 +3,14 @@
 #include "support/check.h"
 #include "support/design_cases.h"
 
-static void test_amplified(void **state) {
+static void test_amplified_designs_at_larger_epsilon_are_the_published_ones(void **state) {
     (void)state;
     check_published(2, 64, 20.0633, 3.0896, 1.6387, 1.7133);
     check_published(4, 128, 12.5955, 4.1469, 1.3732, 1.4356);
     check_published(8, 256, 8.2129, 5.2100, 1.1293, 1.1807);
 }
 
-static void test_million_steps(void **state) {
+static void test_a_million_steps_can_be_designed_for(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(10);
     o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
@@ -26,8 +26,8 @@ static void test_million_steps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_amplified),
-        cmocka_unit_test(test_million_steps),
+        cmocka_unit_test(test_amplified_designs_at_larger_epsilon_are_the_published_ones),
+        cmocka_unit_test(test_a_million_steps_can_be_designed_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static const setting FIGURE_10 = {.workload = "prefix", .steps = 2000, .count = 
  * some RMSE over the baseline banded Toeplitz strategy when the minimum separation is very close to 400." All three are
  * made for 400. The differences are small: below 3 % but at the end of the range.
  */
-static void test_figure_10(void **unused) {
+static void test_the_curves_of_figure_10_are_in_the_published_order(void **unused) {
     dpmf_i_design_federated_range f = open(&FIGURE_10);
     const dpmf_i_design_federated_item *banded = find(&f, "optimal banded Toeplitz for separation 400");
     const dpmf_i_design_federated_item *tapered =
@@ -95,7 +95,7 @@ static void test_figure_10(void **unused) {
 }
 
 /* The tapered candidate is what dpmf_optimize makes with the option, and its losses are those of dpmf_evaluate. */
-static void test_other_route(void **unused) {
+static void test_the_tapered_candidate_is_that_of_the_optimizer(void **unused) {
     dpmf_i_design_federated_range f = open(&FIGURE_10);
     const dpmf_i_design_federated_item *tapered =
         find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
@@ -158,7 +158,7 @@ static void check_comparison(const dpmf_i_design_federated_range *f) {
     assert_true(undominated >= 1);
 }
 
-static void test_comparison(void **unused) {
+static void test_candidates_are_compared_by_their_worst_ratio(void **unused) {
     const setting all[] = {
         FIGURE_10,
         {.workload = "momentum:0.9", .steps = 300, .count = 4, .low = 20, .high = 90, .loss = DPMF_LOSS_MAX},
@@ -177,7 +177,7 @@ static void test_comparison(void **unused) {
 }
 
 /* k participations do not fit at larger separations: 4 s < 50. */
-static void test_range(void **unused) {
+static void test_separations_that_do_not_fit_are_left_out(void **unused) {
     const setting s = {.workload = "prefix", .steps = 50, .count = 5, .low = 3, .high = 80};
     dpmf_i_design_federated_range f = open(&s);
     (void)unused;
@@ -187,7 +187,7 @@ static void test_range(void **unused) {
     dpmf_i_design_federated_close(&f);
 }
 
-static void test_families_and_adjacency(void **unused) {
+static void test_named_families_alone_are_tried_and_replacing_doubles(void **unused) {
     setting s = {.workload = "prefix", .steps = 60, .count = 3, .low = 6, .high = 20};
     dpmf_i_design_federated_range both = open(&s);
     (void)unused;
@@ -227,7 +227,7 @@ static double dense_rms(const dpmf_workload *a, const dpmf_strategy *s) {
     return sqrt(sum / (double)n);
 }
 
-static void test_brute_force(void **unused) {
+static void test_losses_over_the_range_agree_with_brute_force(void **unused) {
     const setting s = {.workload = "momentum:0.5", .steps = 24, .count = 3, .low = 4, .high = 9};
     dpmf_i_design_federated_range f = open(&s);
     dpmf_workload *workload = NULL;
@@ -267,7 +267,7 @@ static dpmf_status open_and_close(const dpmf_i_design_problem *p) {
 }
 
 /* BLT are many thousand calls of progress: stopped at some of them. */
-static void test_stops_and_memory(void **unused) {
+static void test_a_federated_range_may_be_stopped_and_lose_memory(void **unused) {
     const setting all[] = {
         {.workload = "prefix", .steps = 20, .count = 2, .low = 3, .high = 5, .families = "banded-toeplitz"},
         {.workload = "prefix", .steps = 20, .count = 2, .low = 3, .high = 3, .families = "blt"},
@@ -292,7 +292,7 @@ static void test_stops_and_memory(void **unused) {
 
 /* ---- the design ---- */
 
-static void test_design(void **unused) {
+static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     dpmf_workload *workload = NULL;
     dpmf_design *design = NULL;
     dpmf_design_options o = dpmf_design_options_defaults();
@@ -321,10 +321,14 @@ static void test_design(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figure_10),        cmocka_unit_test(test_other_route),
-        cmocka_unit_test(test_comparison),       cmocka_unit_test(test_range),
-        cmocka_unit_test(test_brute_force),      cmocka_unit_test(test_families_and_adjacency),
-        cmocka_unit_test(test_stops_and_memory), cmocka_unit_test(test_design),
+        cmocka_unit_test(test_the_curves_of_figure_10_are_in_the_published_order),
+        cmocka_unit_test(test_the_tapered_candidate_is_that_of_the_optimizer),
+        cmocka_unit_test(test_candidates_are_compared_by_their_worst_ratio),
+        cmocka_unit_test(test_separations_that_do_not_fit_are_left_out),
+        cmocka_unit_test(test_losses_over_the_range_agree_with_brute_force),
+        cmocka_unit_test(test_named_families_alone_are_tried_and_replacing_doubles),
+        cmocka_unit_test(test_a_federated_range_may_be_stopped_and_lose_memory),
+        cmocka_unit_test(test_a_federated_design_holds_at_the_low_separation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

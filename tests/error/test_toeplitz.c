@@ -21,7 +21,7 @@ static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.8,
                                         "nesterov:0.8,decay:0.02,cooldown:0.5:0.1"};
 enum { WORKLOAD_COUNT = sizeof WORKLOADS / sizeof WORKLOADS[0] };
 
-static void test_whole_matrix(void **state) {
+static void test_errors_of_toeplitz_strategies_are_those_of_the_matrix(void **state) {
     (void)state;
     static const int64_t BANDS[] = {1, 2, 5, 17, 59, 60};
     for (int i = 0; i < WORKLOAD_COUNT; i++)
@@ -39,7 +39,7 @@ static void test_whole_matrix(void **state) {
 }
 
 /* The route itself, where error/error.c might take another, and the covariance of past outputs. */
-static void test_routes(void **state) {
+static void test_the_toeplitz_route_agrees_with_feeding_back(void **state) {
     (void)state;
     enum { N = 301, B = 7 };
     double found[N], expected[N];
@@ -69,8 +69,8 @@ static void test_routes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_matrix),
-        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_errors_of_toeplitz_strategies_are_those_of_the_matrix),
+        cmocka_unit_test(test_the_toeplitz_route_agrees_with_feeding_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void test_instruction_sets_agree(void **unused) {
     if (compared == 0) skip(); /* this machine has the reference alone */
 }
 
-static void test_dispatch(void **unused) {
+static void test_the_instruction_set_asked_for_is_chosen(void **unused) {
     (void)unused;
     assert_non_null(dpmf_i_kernels_ladder_find("ref"));
     assert_string_equal(dpmf_i_kernels_ladder_find("ref")->name, "ref");
@@ -270,7 +270,7 @@ static void compare_all(const char *text, int64_t n, double decades, double leas
     dpmf_workload_free(a);
 }
 
-static void test_dense_inverses(void **unused) {
+static void test_ladders_agree_with_dense_inverses(void **unused) {
     static const int64_t sizes[] = {1, 2, 3, 5, 24};
     (void)unused;
     for (int i = 0; i < TEXT_COUNT; i++)
@@ -279,7 +279,7 @@ static void test_dense_inverses(void **unused) {
 }
 
 /* Longer than a block, where the condition number has grown: long double still knows the answer for small shifts. */
-static void test_no_cancellation(void **unused) {
+static void test_nothing_cancels_at_small_shifts(void **unused) {
     static const int which[] = {0, 4, 5, 8};
     (void)unused;
     for (int i = 0; i < 4; i++)
@@ -303,7 +303,7 @@ static void reverse(int64_t n, const double *from, double *to) {
         to[t] = from[n - 1 - t];
 }
 
-static void test_chains(void **unused) {
+static void test_chains_are_the_transposed_workload(void **unused) {
     static const int64_t sizes[] = {1, 2, 3, 40};
     (void)unused;
     for (int i = 0; i < TEXT_COUNT; i++)
@@ -336,7 +336,7 @@ static void test_chains(void **unused) {
 }
 
 /* Where nothing may be subtracted the chain says so; rates that rise make a Nesterov chain subtract. */
-static void test_signs(void **unused) {
+static void test_a_chain_says_when_nothing_is_subtracted(void **unused) {
     static const double rising[] = {0.1, 0.5, 1};
     const struct {
         const char *text;
@@ -375,10 +375,10 @@ static void test_signs(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_instruction_sets_agree),
-                                       cmocka_unit_test(test_dispatch),
-                                       cmocka_unit_test(test_dense_inverses),
-                                       cmocka_unit_test(test_no_cancellation),
-                                       cmocka_unit_test(test_chains),
-                                       cmocka_unit_test(test_signs)};
+                                       cmocka_unit_test(test_the_instruction_set_asked_for_is_chosen),
+                                       cmocka_unit_test(test_ladders_agree_with_dense_inverses),
+                                       cmocka_unit_test(test_nothing_cancels_at_small_shifts),
+                                       cmocka_unit_test(test_chains_are_the_transposed_workload),
+                                       cmocka_unit_test(test_a_chain_says_when_nothing_is_subtracted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static dpmf_evaluation evaluate(const char *family, int64_t steps, int normalize
 
 /* Square root of prefix sums, max loss, and its column-normalized form: Pillutla et al. 2025, Table 2.2, to 7 digits.
  */
-static void test_square_root(void **unused) {
+static void test_losses_of_the_square_root_are_the_published_ones(void **unused) {
     static const struct {
         int64_t n;
         double max_loss, normalized;
@@ -59,7 +59,7 @@ static void test_square_root(void **unused) {
 
 /* Both trees of Honaker, max and RMS loss: Pillutla et al. 2025, Tables 2.2 and 2.3, computed independently to 7
  * digits. */
-static void test_trees(void **unused) {
+static void test_losses_of_trees_are_the_published_ones(void **unused) {
     static const struct {
         int64_t n;
         double max_online, max_full, rms_online, rms_full;
@@ -82,7 +82,7 @@ static void test_trees(void **unused) {
 }
 
 /* Root of the total squared loss of Honaker's online estimator: Denisov et al. 2022, Table 2, to 7 digits. */
-static void test_honaker(void **unused) {
+static void test_total_losses_of_the_online_tree_are_the_published_ones(void **unused) {
     static const double expected[] = {74.40237, 116.52928, 180.79603, 278.31374, 425.60025};
     (void)unused;
     for (int i = 0; i < 5; i++)
@@ -114,7 +114,7 @@ static dpmf_evaluation evaluate_stamped(const char *family, int64_t stamps, dpmf
  * Total squared loss of 2000 steps in 20 epochs of 100: Choquette-Choo et al. 2023, Table 1, computed independently to
  * 8 digits. Its FFT columns use the spectral bound on the sensitivity (Theorem 2.1 there); the exact one is lower.
  */
-static void test_stamps(void **unused) {
+static void test_losses_of_stamped_mechanisms_are_the_published_ones(void **unused) {
     static const int64_t stamps[] = {1, 2, 5, 10, 20};
     static const double squares[] = {926, 524, 300, 220, 160}; /* of the trees' sensitivity */
     static const double online[] = {5773821.3, 3267241.5, 2077249.8, 1953697.5, 2129630.9};
@@ -145,7 +145,7 @@ static void test_stamps(void **unused) {
 }
 
 /* Input perturbation: max sqrt(n), RMS sqrt((n+1)/2). Output perturbation: sqrt(n) for both. */
-static void test_baselines(void **unused) {
+static void test_input_and_output_perturbation_have_closed_forms(void **unused) {
     static const int64_t steps[] = {1, 2, 10, 1000, 100000};
     (void)unused;
     for (int i = 0; i < 5; i++) {
@@ -160,7 +160,7 @@ static void test_baselines(void **unused) {
 }
 
 /* The same strategy by different routes: Toeplitz, banded recursion, impulse responses, matrices. */
-static void test_routes_agree(void **unused) {
+static void test_one_strategy_has_the_same_errors_by_every_route(void **unused) {
     enum { N = 300, B = 12 };
     static const char *const workloads[] = {"prefix", "momentum:0.95,cooldown:0.25:0.05", "nesterov:0.9,decay:0.01"};
     double *rows = calloc(N * B, sizeof *rows), *matrix = calloc((size_t)N * N, sizeof *matrix), c[B];
@@ -192,7 +192,7 @@ static void test_routes_agree(void **unused) {
     free(matrix);
 }
 
-static void test_per_step_and_weights(void **unused) {
+static void test_losses_are_sums_over_weighted_steps(void **unused) {
     enum { N = 50 };
     double per_step[N], weighted[N], weights[N];
     setting s = make("toeplitz", "momentum:0.9", N, 0);
@@ -237,7 +237,7 @@ static void test_per_step_and_weights(void **unused) {
 }
 
 /* The same bits for any number of threads. */
-static void test_threads(void **unused) {
+static void test_errors_have_the_same_bits_for_any_threads(void **unused) {
     enum { N = 3000 };
     double errors[4][N];
     setting s = make("toeplitz", "prefix", N, 1);
@@ -258,7 +258,7 @@ static int stop_later(void *context, const char *what, double done) {
     return ++*calls >= 3;
 }
 
-static void test_cancel(void **unused) {
+static void test_an_evaluation_that_is_cancelled_leaves_nothing(void **unused) {
     enum { N = 3000 };
     int calls = 0;
     double errors[N];
@@ -281,7 +281,7 @@ static void step_identity(void *context, int64_t t, int64_t count, const double 
 }
 
 /* What dpmf_evaluate reports is what dpmf_lower_bound_compute finds, for the same options. */
-static void test_lower_bound(void **unused) {
+static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
     enum { N = 40 };
     double weights[N];
     setting s = make("toeplitz", "momentum:0.9", N, 0);
@@ -305,7 +305,7 @@ static void test_lower_bound(void **unused) {
     drop(&s);
 }
 
-static void test_refusals(void **unused) {
+static void test_objects_of_different_steps_are_refused(void **unused) {
     setting s = make("toeplitz", "prefix", 10, 0), other = make("toeplitz", "prefix", 11, 0);
     dpmf_participation *p = NULL;
     dpmf_sensitivity sensitivity = {-1, DPMF_ESTIMATE, DPMF_SENSITIVITY_COLUMN, NULL};
@@ -346,7 +346,7 @@ static void test_refusals(void **unused) {
     drop(&other);
 }
 
-static void test_names(void **unused) {
+static void test_names_of_choices_are_read_back(void **unused) {
     dpmf_adjacency adjacency = DPMF_ADJACENCY_ZERO_OUT;
     (void)unused;
     for (int i = 0; i < 3; i++) {
@@ -371,12 +371,18 @@ static void test_names(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trees),        cmocka_unit_test(test_honaker),
-        cmocka_unit_test(test_stamps),       cmocka_unit_test(test_lower_bound),
-        cmocka_unit_test(test_square_root),  cmocka_unit_test(test_baselines),
-        cmocka_unit_test(test_routes_agree), cmocka_unit_test(test_per_step_and_weights),
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_losses_of_trees_are_the_published_ones),
+        cmocka_unit_test(test_total_losses_of_the_online_tree_are_the_published_ones),
+        cmocka_unit_test(test_losses_of_stamped_mechanisms_are_the_published_ones),
+        cmocka_unit_test(test_the_reported_lower_bound_is_the_computed_one),
+        cmocka_unit_test(test_losses_of_the_square_root_are_the_published_ones),
+        cmocka_unit_test(test_input_and_output_perturbation_have_closed_forms),
+        cmocka_unit_test(test_one_strategy_has_the_same_errors_by_every_route),
+        cmocka_unit_test(test_losses_are_sums_over_weighted_steps),
+        cmocka_unit_test(test_errors_have_the_same_bits_for_any_threads),
+        cmocka_unit_test(test_an_evaluation_that_is_cancelled_leaves_nothing),
+        cmocka_unit_test(test_objects_of_different_steps_are_refused),
+        cmocka_unit_test(test_names_of_choices_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

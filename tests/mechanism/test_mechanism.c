@@ -129,7 +129,7 @@ static void assert_same(const dpmf_mechanism *a, const dpmf_mechanism *b) {
     assert_memory_equal(za, zb, sizeof za);
 }
 
-static void test_round_trip(void **unused) {
+static void test_every_kind_of_mechanism_comes_back(void **unused) {
     char folder[] = "/tmp/dpmf_mechanism_XXXXXX", path[80];
     (void)unused;
     assert_non_null(mkdtemp(folder));
@@ -176,7 +176,7 @@ static dpmf_status copied(const dpmf_mechanism *m, dpmf_mechanism **out) {
 }
 
 /* Files with the right digest whose lower bound or sensitivity no version writes. */
-static void test_strange_bounds(void **unused) {
+static void test_bounds_that_no_version_writes_are_refused(void **unused) {
     dpmf_mechanism *m = make(14), *other = NULL;
     const dpmf_evaluation good = m->evaluation;
     (void)unused;
@@ -205,7 +205,7 @@ static void test_strange_bounds(void **unused) {
 }
 
 /* Every byte, changed in three ways; every shorter file; one longer. */
-static void test_any_change_is_noticed(void **unused) {
+static void test_any_change_of_a_file_is_noticed(void **unused) {
     static const int kinds[] = {1, 5, 7};
     (void)unused;
     for (int i = 0; i < 3; i++) {
@@ -235,7 +235,7 @@ static void test_any_change_is_noticed(void **unused) {
 }
 
 /* The digest tells apart whatever differs. */
-static void test_digest(void **unused) {
+static void test_the_digest_tells_apart_whatever_differs(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL, *d = NULL;
     dpmf_mechanism *m[5] = {0};
@@ -266,7 +266,7 @@ static void test_digest(void **unused) {
 }
 
 /* The same bytes for any number of threads. */
-static void test_threads(void **unused) {
+static void test_a_mechanism_has_the_same_bytes_for_any_threads(void **unused) {
     uint8_t *bytes[3] = {0};
     size_t size[3] = {0};
     dpmf_workload *a = NULL;
@@ -323,7 +323,7 @@ static dpmf_status cycle(int kind, const char *path) {
     return status;
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_a_mechanism_may_fail(void **unused) {
     char folder[] = "/tmp/dpmf_alloc_XXXXXX", path[80];
     (void)unused;
     assert_non_null(mkdtemp(folder));
@@ -339,7 +339,7 @@ static void identity_step(void *context, int64_t t, int64_t count, const double 
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-static void test_refusals(void **unused) {
+static void test_bad_sigmas_and_texts_and_operators_are_refused(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL, *custom = NULL;
     dpmf_mechanism *m = NULL;
@@ -386,13 +386,13 @@ static void test_refusals(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_strange_bounds),
-        cmocka_unit_test(test_any_change_is_noticed),
-        cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_every_kind_of_mechanism_comes_back),
+        cmocka_unit_test(test_bounds_that_no_version_writes_are_refused),
+        cmocka_unit_test(test_any_change_of_a_file_is_noticed),
+        cmocka_unit_test(test_the_digest_tells_apart_whatever_differs),
+        cmocka_unit_test(test_a_mechanism_has_the_same_bytes_for_any_threads),
+        cmocka_unit_test(test_bad_sigmas_and_texts_and_operators_are_refused),
+        cmocka_unit_test(test_any_allocation_of_a_mechanism_may_fail),
     };
     return cmocka_run_group_tests(tests, fill_arrays, NULL);
 }

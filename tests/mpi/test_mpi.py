@@ -69,14 +69,14 @@ class Processes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, (ranks, words, done.stderr))
         return done.stdout
 
-    def test_the_bytes_of_one_process(self):
+    def test_several_processes_give_the_bytes_of_one(self):
         for name in FAMILIES:
             for ranks in SEVERAL if name in ("banded", "tvblt") else (3,):
                 with self.subTest(name=name, ranks=ranks):
                     self.ok(ranks, "bytes", self.path(name), 1000, "odd" if ranks == 3 else "even")
         self.ok(4, "bytes", self.path("blt"), 3, "even")  # more processes than there is to share
 
-    def test_saved_on_four_resumed_on_three(self):
+    def test_what_four_saved_three_resume(self):
         for name in STREAMING:
             with self.subTest(name=name):
                 place = self.path(name + ".ckpt")

@@ -114,16 +114,16 @@ class Weights(Case):
                     self.assertEqual(answer[name], alone[name])
                 self.assertAlmostEqual(answer["test_loss"], alone["test_loss"], places=4)
 
-    def test_of_one_process(self):
+    def test_several_processes_give_the_weights_of_one(self):
         self.compare(*self.plan, *self.seed, "--model", "mlp:8", "--momentum", "0.9", "--learning-rate", "0.2")
 
-    def test_by_user_with_adam_and_sampling(self):
+    def test_users_adam_and_sampling_give_the_weights_of_one(self):
         self.write("train.csv", table(600, 1, 50))
         self.write("test.csv", table(200, 2, 50))
         self.compare("--user", "who", "--unit", "user", "--steps", "12", "--epochs", "3", "--epsilon", "8", "--delta",
                      "1e-5", "--sampling", "poisson", "--optimizer", "adam", "--learning-rate", "0.05", *self.seed)
 
-    def test_without_noise_on_idx(self):
+    def test_without_noise_idx_gives_the_weights_of_one(self):
         numbers = random.Random(5)
         for name, count in (("train", 300), ("t10k", 50)):
             labels = [numbers.randrange(3) for _ in range(count)]
@@ -133,7 +133,7 @@ class Weights(Case):
         self.compare("--batch", "30", "--epochs", "4", "--noiseless", "--clip", "0.5",
                      data=["--data", self.directory.name])
 
-    def test_more_processes_than_examples_of_a_batch(self):
+    def test_more_processes_than_examples_are_fine(self):
         alone = self.train(0, "--batch", "2", "--epochs", "1", "--noiseless", "--clip", "1", "--out", self.path("a"))
         several = self.train(4, "--batch", "2", "--epochs", "1", "--noiseless", "--clip", "1", "--out", self.path("b"))
         self.assertEqual(alone["steps"], several["steps"])
@@ -141,7 +141,7 @@ class Weights(Case):
 
 
 class Noise(Case):
-    def test_is_added_once(self):
+    def test_noise_is_added_once(self):
         """Every gradient is above the limit and adds nothing: what is left is noise, exactly that of one process."""
         noise = [*self.seed, "--zero-above", "1e-30", "--model", "mlp:5"]
         for family in ("blt", "banded-toeplitz"):
@@ -153,7 +153,7 @@ class Noise(Case):
                 self.assertEqual(self.weights("several"), self.weights("alone"), (family, ranks))
             self.assertEqual(len(set(self.weights("alone"))), 5 * 3 + 4 * 6)
 
-    def test_fresh_keys_and_key_files(self):
+    def test_fresh_keys_differ_and_key_files_are_shared(self):
         self.train(3, *self.plan, "--out", self.path("first"))
         self.train(3, *self.plan, "--out", self.path("second"))
         self.assertGreater(difference(self.weights("first"), self.weights("second")), 1e-4)
@@ -202,7 +202,7 @@ class Resuming(Case):
     def parts(self):
         return sorted(name for name in os.listdir(self.directory.name) if re.match(r"run\.\d", name))
 
-    def test_after_a_rank_was_killed(self):
+    def test_a_run_goes_on_after_a_rank_was_killed(self):
         words = ["--batch", "30", "--epochs", "60", "--epsilon", "8", "--delta", "1e-5", "--family", "blt", *self.seed]
         self.train(3, *words, "--out", self.path("alone"))
         kept = [*words, "--checkpoint", self.path("run"), "--every", "3", "--out", self.path("hit")]
@@ -217,7 +217,7 @@ class Resuming(Case):
         self.assertLessEqual(set(final), set(self.parts()))
         self.assertEqual(os.stat(self.path("run")).st_mode & 0o777, 0o600)
 
-    def test_told_to_stop(self):
+    def test_all_ranks_stop_when_one_is_told(self):
         words = ["--batch", "30", "--epochs", "60", "--epsilon", "8", "--delta", "1e-5", "--family", "blt", *self.seed,
                  "--checkpoint", self.path("run"), "--every", "3", "--out", self.path("hit")]
         self.assertNotEqual(self.run_and_hit(2, words, 3, signal.SIGTERM), 0)  # one rank hears it, both stop
@@ -226,7 +226,7 @@ class Resuming(Case):
         self.train(2, *words[:-6], "--out", self.path("alone"))
         self.assertLessEqual(difference(self.weights("alone"), self.weights("hit")), 1e-5)
 
-    def test_what_is_not_gone_on_from(self):
+    def test_checkpoints_of_other_runs_or_ranks_are_refused(self):
         kept = [*self.plan, *self.seed, "--checkpoint", self.path("run"), "--every", "20"]
         line = ["train", *self.csv, *kept]
         self.train(3, *kept)
@@ -247,7 +247,7 @@ class Resuming(Case):
 
 
 class Disagreement(Case):
-    def test_a_rank_with_another_run(self):
+    def test_a_rank_with_another_run_is_named(self):
         self.write("other.csv", table(600, 4))
         usual = ["train", *self.csv, *self.plan]
         for says, other in [("another key", [*usual, "--testing-seed", "4"]),
@@ -261,14 +261,14 @@ class Disagreement(Case):
                 self.refused(2, ["rank 2: ", says], (2, [*usual, *self.seed]), (1, other))
         self.assertFalse(os.path.exists(self.path("run")))
 
-    def test_a_rank_with_another_mechanism(self):
+    def test_a_rank_with_another_mechanism_is_named(self):
         for family in ("blt", "identity"):
             self.train(0, *self.plan[:-1], family, *self.seed, "--checkpoint", self.path(family))
         first, second = (["train", self.path(family + ".mechanism"), *self.csv, "--batch", "60", *self.seed]
                          for family in ("blt", "identity"))
         self.refused(2, ["rank 1: another mechanism"], (1, first), (2, second))
 
-    def test_a_rank_that_cannot_start(self):
+    def test_a_rank_that_cannot_start_ends_all(self):
         usual = ["train", *self.csv, *self.plan, *self.seed]
         for code, says, other in [(1, "missing.csv", ["train", "--train-csv", self.path("missing.csv"), *usual[3:]]),
                                   (2, "--nonsense", [*usual, "--nonsense"]),
@@ -276,7 +276,7 @@ class Disagreement(Case):
             self.refused(code, ["rank 2: ", says], (2, usual), (1, other))
             self.refused(code, [says], (3, other))
 
-    def test_a_gradient_that_is_not_finite(self):
+    def test_a_gradient_that_is_not_finite_fails_the_step_for_all(self):
         """One example of one part: the step fails for all."""
         self.write("huge.csv", "x,y,label\n" + "1,2,0\n" * 5 + "3e38,3e38,1\n" + "1,1,1\n" * 6)
         words = ["train", "--train-csv", self.path("huge.csv"), "--hold-out", "2", "--steps", "4", "--epochs", "2",

@@ -38,7 +38,7 @@ static void next_row(dpmf_noise *noise, const way *w, float *row) {
     check_ok(dpmf_noise_add(noise, 1, PIECES, segment));
 }
 
-static void test_ways(void **unused) {
+static void test_long_rows_have_the_same_bits_in_every_way(void **unused) {
     static const way plain = {1, 1, 0, 0},
                      ways[] = {{0, 1, 0, 0}, {3, 2, 0, 0}, {0, 3, 0, 1}, {1, 2, 1, 1}, {0, 2, 1, 0}};
     static const char *const families[] = {"bsr", "blt", "tree-online"};
@@ -65,6 +65,6 @@ static void test_ways(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_rows_have_the_same_bits_in_every_way)};
     return cmocka_run_group_tests_name("bits of the stream", tests, case_setup, case_teardown);
 }

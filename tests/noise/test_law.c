@@ -178,7 +178,7 @@ static void check_white(const char *name, const double *rows) {
         }
 }
 
-static void test_law(void **state) {
+static void test_whitened_rows_have_the_normal_law(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         dpmf_workload *a = NULL;
@@ -206,6 +206,6 @@ static void test_law(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_law)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whitened_rows_have_the_normal_law)};
     return cmocka_run_group_tests_name("the law of the rows", tests, NULL, NULL);
 }

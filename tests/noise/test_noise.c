@@ -95,7 +95,7 @@ static void test_bits_depend_on_key_and_mechanism_alone(void **unused) {
 }
 
 /* The same rows added to lists of buffers, with and without prefetching: one rounding of the product, one of the sum. */
-static void test_add(void **unused) {
+static void test_rows_are_added_to_segments_with_two_roundings(void **unused) {
     const int64_t cuts[3][4] = {{21, 0, 0, 0}, {1, 0, 13, 7}, {0, 10, 10, 1}};
     dpmf_mechanism *m = case_mechanism("bsr", CASE_STEPS, 1.0);
     float reference[CASE_STEPS * CASE_DIM];
@@ -161,7 +161,7 @@ static void test_one_key_gives_different_noise_to_everything_else(void **unused)
     dpmf_mechanism_free(other);
 }
 
-static void test_not_calibrated(void **unused) {
+static void test_a_mechanism_without_sigma_gives_unit_noise_and_says_so(void **unused) {
     dpmf_mechanism *m = case_mechanism("toeplitz", CASE_STEPS, 0.0);
     dpmf_noise *noise = NULL;
     (void)unused;
@@ -190,7 +190,7 @@ static void test_the_mechanism_may_go(void **unused) {
 
 /* ---- refused ---- */
 
-static void test_past_the_end(void **unused) {
+static void test_a_row_past_the_last_step_is_refused(void **unused) {
     dpmf_mechanism *m = case_mechanism("bsr", CASE_STEPS, 1.0);
     (void)unused;
     for (int prefetch = 0; prefetch < 2; prefetch++) {
@@ -219,7 +219,7 @@ static void test_past_the_end(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_bad_arguments(void **unused) {
+static void test_streams_out_of_range_are_refused(void **unused) {
     dpmf_mechanism *m = case_mechanism("identity", CASE_STEPS, 1.0);
     dpmf_noise *noise = NULL;
     uint64_t bytes = 5;
@@ -264,7 +264,7 @@ static void test_bad_arguments(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_bad_segments(void **unused) {
+static void test_segments_that_do_not_fit_the_row_are_refused(void **unused) {
     dpmf_mechanism *m = case_mechanism("identity", CASE_STEPS, 1.0);
     dpmf_noise_options o = case_options();
     dpmf_noise *noise = NULL;
@@ -298,7 +298,7 @@ static void test_bad_segments(void **unused) {
 }
 
 /* After fork() both would give the same rows: the child gets none, and may free what it has. */
-static void test_fork(void **unused) {
+static void test_after_a_fork_the_child_gets_no_rows(void **unused) {
     dpmf_mechanism *m = case_mechanism("bsr", CASE_STEPS, 1.0);
     (void)unused;
     for (int kind = 0; kind < 3; kind++) {
@@ -348,7 +348,7 @@ static dpmf_status create_and_use(const dpmf_mechanism *m, const dpmf_noise_opti
     return status;
 }
 
-static void test_failing_allocator(void **unused) {
+static void test_any_allocation_of_a_noise_stream_may_fail(void **unused) {
     dpmf_mechanism *m = case_mechanism("blt", CASE_STEPS, 1.0);
     dpmf_noise_options o = case_options();
     dpmf_noise *noise = NULL;
@@ -379,7 +379,7 @@ static void counting_release(void *context, void *memory) {
     free(memory);
 }
 
-static void test_no_allocation_after_create(void **unused) {
+static void test_nothing_is_allocated_after_create(void **unused) {
     dpmf_mechanism *m = case_mechanism("bsr", CASE_STEPS, 1.0);
     dpmf_noise_options o = case_options();
     dpmf_noise *noise = NULL;
@@ -427,7 +427,7 @@ static void test_memory_is_as_announced(void **unused) {
 
 /* ---- mechanisms that need care ---- */
 
-static void test_sensitivity_must_be_certain(void **unused) {
+static void test_the_sensitivity_must_be_certain(void **unused) {
     dpmf_mechanism *m = case_mechanism("identity", CASE_STEPS, 1.0);
     dpmf_noise *noise = NULL;
     (void)unused;
@@ -477,18 +477,18 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_scaled_inverse_noise),
         cmocka_unit_test(test_bits_depend_on_key_and_mechanism_alone),
-        cmocka_unit_test(test_add),
+        cmocka_unit_test(test_rows_are_added_to_segments_with_two_roundings),
         cmocka_unit_test(test_one_key_gives_different_noise_to_everything_else),
-        cmocka_unit_test(test_not_calibrated),
+        cmocka_unit_test(test_a_mechanism_without_sigma_gives_unit_noise_and_says_so),
         cmocka_unit_test(test_the_mechanism_may_go),
-        cmocka_unit_test(test_past_the_end),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_bad_segments),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_failing_allocator),
-        cmocka_unit_test(test_no_allocation_after_create),
+        cmocka_unit_test(test_a_row_past_the_last_step_is_refused),
+        cmocka_unit_test(test_streams_out_of_range_are_refused),
+        cmocka_unit_test(test_segments_that_do_not_fit_the_row_are_refused),
+        cmocka_unit_test(test_after_a_fork_the_child_gets_no_rows),
+        cmocka_unit_test(test_any_allocation_of_a_noise_stream_may_fail),
+        cmocka_unit_test(test_nothing_is_allocated_after_create),
         cmocka_unit_test(test_memory_is_as_announced),
-        cmocka_unit_test(test_sensitivity_must_be_certain),
+        cmocka_unit_test(test_the_sensitivity_must_be_certain),
         cmocka_unit_test(test_user_operators_need_a_label),
     };
     return cmocka_run_group_tests(tests, case_setup, case_teardown);

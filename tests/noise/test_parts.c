@@ -107,7 +107,7 @@ static void resume_on(const dpmf_mechanism *m, int64_t shards, const int64_t *bo
     }
 }
 
-static void test_every_family_on_other_shards(void **unused) {
+static void test_every_family_goes_on_with_other_shards(void **unused) {
     const int64_t two[] = {0, 64, DIM}, one[] = {0, DIM}, five[] = {0, 1, 2, 69, 71, DIM};
     (void)unused;
     for (int k = 0; k < STREAM_CASES; k++) {
@@ -127,7 +127,7 @@ static void test_every_family_on_other_shards(void **unused) {
 }
 
 /* A stream that has gone elsewhere, and one with a thread that is ahead of it. */
-static void test_whatever_was_done_before(void **unused) {
+static void test_parts_load_whatever_was_done_before(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 5));
     dpmf_noise_options o = shard_options(30, 140, DPMF_FLOAT32);
     (void)unused;
@@ -161,7 +161,7 @@ static void refused_(const dpmf_mechanism *m, int64_t from, int64_t to, int64_t 
     dpmf_noise_free(noise);
 }
 
-static void test_order_overlap_and_gaps(void **unused) {
+static void test_parts_out_of_order_or_with_gaps_are_refused(void **unused) {
     dpmf_mechanism *m = mechanism_of(tvblt_case(STEPS, 4, 1));
     const char *const swapped[] = {paths[1], paths[0], paths[2]}, *const twice[] = {paths[0], paths[1], paths[1]};
     const char *const gap[] = {paths[0], paths[2]}, *const none[] = {paths[0], NULL, paths[2]};
@@ -184,7 +184,7 @@ static void test_order_overlap_and_gaps(void **unused) {
 }
 
 /* Rows made ahead are counted in the head: parts that disagree on it are of two different moments. */
-static void test_another_row_or_stream(void **unused) {
+static void test_parts_of_another_row_or_stream_are_refused(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 4)), *other = mechanism_of(banded_case(STEPS, 5));
     (void)unused;
     save_all(m, DPMF_FLOAT32);
@@ -207,7 +207,7 @@ static void test_another_row_or_stream(void **unused) {
 }
 
 /* Rows that were made ahead are in the file, or made again: another look-ahead goes on with the same bytes. */
-static void test_another_lookahead(void **unused) {
+static void test_another_lookahead_goes_on_with_the_same_bytes(void **unused) {
     (void)unused;
     for (int k = 0; k < PLAIN_CASES; k++) {
         char name[96];
@@ -225,7 +225,7 @@ static void test_another_lookahead(void **unused) {
 }
 
 /* Any byte, any length. */
-static void test_damage(void **unused) {
+static void test_any_damage_of_a_part_is_refused(void **unused) {
     dpmf_mechanism *m = mechanism_of(blt_case(STEPS, 2));
     dpmf_noise *noise = open_shard(m, 0, DIM, DPMF_FLOAT32);
     struct stat about;
@@ -257,7 +257,7 @@ static void test_damage(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_allocation_failures(void **unused) {
+static void test_any_allocation_of_loading_parts_may_fail(void **unused) {
     dpmf_mechanism *m = mechanism_of(lowrank_case(STEPS, 4, 3));
     dpmf_noise *noise = open_shard(m, 30, 140, DPMF_FLOAT32);
     (void)unused;
@@ -282,7 +282,7 @@ static dpmf_status open_keeper(const dpmf_mechanism *m, int64_t from, int64_t to
 }
 
 /* The first shard keeps it; the next run is cut otherwise, and one process alone may read it too. */
-static void test_whole_state_outlives_the_sharding(void **unused) {
+static void test_a_whole_state_outlives_the_sharding(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 4));
     dpmf_noise *noise = NULL;
     float row[DIM];
@@ -308,7 +308,7 @@ static void test_whole_state_outlives_the_sharding(void **unused) {
 }
 
 /* Loading parts keeps the rules of seeking: not past what the state file has handed out, back with replay alone. */
-static void test_parts_under_a_state_file(void **unused) {
+static void test_parts_keep_the_rules_of_the_state_file(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 6));
     dpmf_noise *noise = NULL;
     float row[DIM];
@@ -333,7 +333,7 @@ static void test_parts_under_a_state_file(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_whole_state_without_a_state_file(void **unused) {
+static void test_a_whole_state_needs_a_state_file(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 2));
     dpmf_noise_options o = shard_options(0, 70, DPMF_FLOAT32);
     dpmf_noise *noise = NULL;
@@ -346,16 +346,16 @@ static void test_whole_state_without_a_state_file(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_on_other_shards),
-        cmocka_unit_test(test_whatever_was_done_before),
-        cmocka_unit_test(test_order_overlap_and_gaps),
-        cmocka_unit_test(test_another_row_or_stream),
-        cmocka_unit_test(test_another_lookahead),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_allocation_failures),
-        cmocka_unit_test(test_whole_state_outlives_the_sharding),
-        cmocka_unit_test(test_parts_under_a_state_file),
-        cmocka_unit_test(test_whole_state_without_a_state_file),
+        cmocka_unit_test(test_every_family_goes_on_with_other_shards),
+        cmocka_unit_test(test_parts_load_whatever_was_done_before),
+        cmocka_unit_test(test_parts_out_of_order_or_with_gaps_are_refused),
+        cmocka_unit_test(test_parts_of_another_row_or_stream_are_refused),
+        cmocka_unit_test(test_another_lookahead_goes_on_with_the_same_bytes),
+        cmocka_unit_test(test_any_damage_of_a_part_is_refused),
+        cmocka_unit_test(test_any_allocation_of_loading_parts_may_fail),
+        cmocka_unit_test(test_a_whole_state_outlives_the_sharding),
+        cmocka_unit_test(test_parts_keep_the_rules_of_the_state_file),
+        cmocka_unit_test(test_a_whole_state_needs_a_state_file),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -80,7 +80,7 @@ static void write_whole(const char *path, const uint8_t *bytes, size_t size) {
 
 /* ---- going on ---- */
 
-static void test_resume_gives_the_same_rows(void **unused) {
+static void test_a_resumed_stream_gives_the_same_rows(void **unused) {
     (void)unused;
     unlink(state);
     for (int64_t t = 0; t <= CASE_STEPS; t++) {
@@ -115,7 +115,7 @@ static void test_nothing_is_made_before_the_first_row(void **unused) {
 }
 
 /* The durable record comes before the row: a copy of the file, taken while row t is in hand, has t + 1. */
-static void test_reserved_before_handed_out(void **unused) {
+static void test_a_row_is_reserved_before_it_is_handed_out(void **unused) {
     dpmf_noise *noise = NULL;
     uint8_t bytes[STATE_SIZE];
     (void)unused;
@@ -195,7 +195,7 @@ static void test_replay_never_takes_back_a_reservation(void **unused) {
     dpmf_noise_free(noise);
 }
 
-static void test_prefetch_with_a_state(void **unused) {
+static void test_a_prefetched_row_is_not_reserved(void **unused) {
     dpmf_noise_options o = with_state(0);
     dpmf_noise *noise = NULL;
     (void)unused;
@@ -236,7 +236,7 @@ static void refuse_stream(const stream *s, const char *says) {
     assert_memory_equal(before, after, sizeof before);
 }
 
-static void test_every_field_is_bound(void **unused) {
+static void test_every_field_of_a_state_is_bound(void **unused) {
     dpmf_mechanism *sigma = case_mechanism("bsr", CASE_STEPS, 1.25), *steps = case_mechanism("bsr", 13, 1.0);
     dpmf_mechanism *family = case_mechanism("identity", CASE_STEPS, 1.0);
     stream s;
@@ -259,7 +259,7 @@ static void test_every_field_is_bound(void **unused) {
 }
 
 /* Any bit pattern but the one written is refused; with replay one damaged record of the two may be forgiven. */
-static void test_every_byte_is_authenticated(void **unused) {
+static void test_every_byte_of_a_state_is_authenticated(void **unused) {
     uint8_t bytes[STATE_SIZE];
     (void)unused;
     make_state(5, 0);
@@ -309,7 +309,7 @@ static void test_records_of_other_moments_do_not_fit(void **unused) {
     check_fails(DPMF_ERROR_FORMAT, open_stream(1, &noise));
 }
 
-static void test_files_that_are_no_states(void **unused) {
+static void test_files_that_are_no_states_are_refused(void **unused) {
     uint8_t bytes[STATE_SIZE + 100] = {0};
     dpmf_noise *noise = NULL;
     uint64_t seed = 3;
@@ -344,7 +344,7 @@ static void test_files_that_are_no_states(void **unused) {
 
 /* ---- one program at a time ---- */
 
-static void test_lock(void **unused) {
+static void test_a_state_file_serves_one_program_at_a_time(void **unused) {
     dpmf_noise *first = NULL, *second = NULL;
     int ready[2], how = 0;
     char byte = 0;
@@ -375,7 +375,7 @@ static void test_lock(void **unused) {
 }
 
 /* Two streams begin before there is a file: the second to ask for a row is refused, and ends. */
-static void test_two_beginnings(void **unused) {
+static void test_of_two_streams_that_begin_one_is_refused(void **unused) {
     dpmf_noise *first = NULL, *second = NULL;
     float row[CASE_DIM] = {0}, zero[CASE_DIM] = {0};
     (void)unused;
@@ -410,7 +410,7 @@ static void test_a_state_file_that_goes_ends_the_stream(void **unused) {
 
 /* ---- checkpoints ---- */
 
-static void test_checkpoints(void **unused) {
+static void test_a_checkpoint_goes_on_with_the_same_rows(void **unused) {
     static const char *const families[] = {"identity", "toeplitz", "bsr", "bisr", "blt", "tree"};
     char path[128];
     (void)unused;
@@ -446,7 +446,7 @@ static void test_checkpoints(void **unused) {
     }
 }
 
-static void test_checkpoints_obey_the_state(void **unused) {
+static void test_checkpoints_obey_the_state_file(void **unused) {
     char path[128];
     dpmf_noise *noise = NULL;
     (void)unused;
@@ -471,7 +471,7 @@ static void test_checkpoints_obey_the_state(void **unused) {
     dpmf_noise_free(noise);
 }
 
-static void test_changed_checkpoints(void **unused) {
+static void test_changed_checkpoints_are_refused(void **unused) {
     char path[128];
     uint8_t bytes[4096];
     dpmf_noise *noise = NULL;
@@ -513,22 +513,22 @@ static void test_changed_checkpoints(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume_gives_the_same_rows),
+        cmocka_unit_test(test_a_resumed_stream_gives_the_same_rows),
         cmocka_unit_test(test_nothing_is_made_before_the_first_row),
-        cmocka_unit_test(test_reserved_before_handed_out),
+        cmocka_unit_test(test_a_row_is_reserved_before_it_is_handed_out),
         cmocka_unit_test(test_after_a_crash_the_last_row_is_in_doubt),
         cmocka_unit_test(test_replay_never_takes_back_a_reservation),
-        cmocka_unit_test(test_prefetch_with_a_state),
-        cmocka_unit_test(test_every_field_is_bound),
-        cmocka_unit_test(test_every_byte_is_authenticated),
+        cmocka_unit_test(test_a_prefetched_row_is_not_reserved),
+        cmocka_unit_test(test_every_field_of_a_state_is_bound),
+        cmocka_unit_test(test_every_byte_of_a_state_is_authenticated),
         cmocka_unit_test(test_records_of_other_moments_do_not_fit),
-        cmocka_unit_test(test_files_that_are_no_states),
-        cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_two_beginnings),
+        cmocka_unit_test(test_files_that_are_no_states_are_refused),
+        cmocka_unit_test(test_a_state_file_serves_one_program_at_a_time),
+        cmocka_unit_test(test_of_two_streams_that_begin_one_is_refused),
         cmocka_unit_test(test_a_state_file_that_goes_ends_the_stream),
-        cmocka_unit_test(test_checkpoints),
-        cmocka_unit_test(test_checkpoints_obey_the_state),
-        cmocka_unit_test(test_changed_checkpoints),
+        cmocka_unit_test(test_a_checkpoint_goes_on_with_the_same_rows),
+        cmocka_unit_test(test_checkpoints_obey_the_state_file),
+        cmocka_unit_test(test_changed_checkpoints_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

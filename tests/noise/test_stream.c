@@ -63,7 +63,7 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_cr
     free(wanted);
 }
 
-static void same_bits(void **state) {
+static void test_every_stream_has_the_same_bits_in_every_way(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
@@ -77,7 +77,7 @@ static void same_bits(void **state) {
 }
 
 /* Added to what is there: y + scale x in float, a product and then a sum. */
-static void added(void **state) {
+static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS);
@@ -100,6 +100,7 @@ static void added(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(added)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_stream_has_the_same_bits_in_every_way),
+                                       cmocka_unit_test(test_a_stream_adds_by_a_product_and_a_sum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

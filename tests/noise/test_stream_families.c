@@ -127,17 +127,18 @@ static void check_all(int64_t n) {
     dpmf_i_crypto_seed_close(seed);
 }
 
-static void every_family_64(void **state) {
+static void test_every_family_streams_64_steps(void **state) {
     (void)state;
     check_all(64);
 }
 
-static void every_family_100(void **state) {
+static void test_every_family_streams_100_steps(void **state) {
     (void)state;
     check_all(100);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_family_64), cmocka_unit_test(every_family_100)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family_streams_64_steps),
+                                       cmocka_unit_test(test_every_family_streams_100_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

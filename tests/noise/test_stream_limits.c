@@ -14,7 +14,7 @@ static void check_row(const char *name, dpmf_i_noise_stream *stream, const setti
     if (memcmp(row, rows + (size_t)t * bytes, bytes) != 0) fail_msg("%s: other bits at step %d", name, (int)t);
 }
 
-static void seeks(void **state) {
+static void test_seeking_gives_the_rows_of_any_step(void **state) {
     (void)state;
     static const int64_t targets[] = {7, 0, 19, 5, 12, 11, 10, 4, 18, 20, 3, 14, 15, 15, 0};
     dpmf_i_crypto_seed *seed = open_seed();
@@ -69,7 +69,7 @@ static void check_state(const char *name, const dpmf_strategy *s, const dpmf_i_c
     dpmf_i_noise_stream_free(to);
 }
 
-static void states(void **state) {
+static void test_a_saved_state_goes_on_with_the_same_rows(void **state) {
     (void)state;
     static const int64_t stops[] = {0, 1, 6, 13, 19};
     dpmf_i_crypto_seed *seed = open_seed();
@@ -86,7 +86,7 @@ static void states(void **state) {
     dpmf_i_crypto_seed_close(seed);
 }
 
-static void bad_states(void **state) {
+static void test_states_of_other_steps_are_refused(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS); /* 9 bands */
@@ -117,7 +117,7 @@ static int stop_at_once(void *context, const char *what, double done) {
 }
 
 /* A cancelled replay leaves a stream that says where it is, and goes on from there. */
-static void cancelled(void **state) {
+static void test_a_cancelled_seek_leaves_a_stream_that_goes_on(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(18, STEPS); /* two bands: one row at a time */
@@ -139,7 +139,7 @@ static void cancelled(void **state) {
 
 /* ---- refusals and memory ---- */
 
-static void past_the_end(void **state) {
+static void test_a_stream_gives_no_row_past_its_last_step(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
@@ -163,7 +163,7 @@ static void past_the_end(void **state) {
     dpmf_i_crypto_seed_close(seed);
 }
 
-static void bad_input(void **state) {
+static void test_stream_options_out_of_range_are_refused(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(7, STEPS), *singular = NULL;
@@ -211,7 +211,7 @@ static void bad_input(void **state) {
 }
 
 /* What is printed before is what is taken; after that nothing more. */
-static void memory(void **state) {
+static void test_a_stream_takes_the_memory_it_announced(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++)
@@ -248,7 +248,7 @@ static void memory(void **state) {
 }
 
 /* Buffers x count numbers is what the model's size costs: the rest does not grow with it. */
-static void memory_grows_with_buffers(void **state) {
+static void test_memory_grows_with_buffers_alone(void **state) {
     (void)state;
     static const struct {
         int which, buffers;
@@ -266,7 +266,7 @@ static void memory_grows_with_buffers(void **state) {
     }
 }
 
-static void failing_memory(void **state) {
+static void test_any_allocation_of_a_stream_may_fail(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     static const int which[] = {0, 7, 10, 14, 16, 12, 22, 27};
@@ -283,10 +283,14 @@ static void failing_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(seeks),         cmocka_unit_test(states),
-                                       cmocka_unit_test(bad_states),    cmocka_unit_test(cancelled),
-                                       cmocka_unit_test(past_the_end),  cmocka_unit_test(bad_input),
-                                       cmocka_unit_test(memory),        cmocka_unit_test(memory_grows_with_buffers),
-                                       cmocka_unit_test(failing_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seeking_gives_the_rows_of_any_step),
+                                       cmocka_unit_test(test_a_saved_state_goes_on_with_the_same_rows),
+                                       cmocka_unit_test(test_states_of_other_steps_are_refused),
+                                       cmocka_unit_test(test_a_cancelled_seek_leaves_a_stream_that_goes_on),
+                                       cmocka_unit_test(test_a_stream_gives_no_row_past_its_last_step),
+                                       cmocka_unit_test(test_stream_options_out_of_range_are_refused),
+                                       cmocka_unit_test(test_a_stream_takes_the_memory_it_announced),
+                                       cmocka_unit_test(test_memory_grows_with_buffers_alone),
+                                       cmocka_unit_test(test_any_allocation_of_a_stream_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void check_optimum(const char *work, int64_t n, int64_t bands, const char
 }
 
 /* McKenna 2024, Example B.1: the optimal C of 3 bands for 9 steps, as printed. */
-static void test_printed(void **state) {
+static void test_the_printed_optimum_of_three_bands_is_found(void **state) {
     (void)state;
     static const double PRINTED[9][3] = {{.740, 0, 0},       {.822, .500, 0},    {.876, .492, .450},
                                          {.821, .395, .286}, {.855, .462, .278}, {.882, .442, .335},
@@ -71,7 +71,7 @@ static void test_printed(void **state) {
 }
 
 /* With all bands it is the optimum of all mechanisms (Denisov et al. 2022, Theorem 3.2; values by its fixed point). */
-static void test_all_bands(void **state) {
+static void test_all_bands_give_the_optimum_of_all_mechanisms(void **state) {
     (void)state;
     check_optimum("prefix", 5, 5, "single", DPMF_LOSS_RMS, sqrt(9.363315 / 5), 1e-6);
     check_optimum("prefix", 16, 16, "single", DPMF_LOSS_RMS, sqrt(45.665357 / 16), 1e-6);
@@ -79,7 +79,7 @@ static void test_all_bands(void **state) {
     check_optimum("prefix", 16, 16, "minsep:1,4", DPMF_LOSS_MAX, 1.7044802, 1e-5);
 }
 
-static void test_known(void **state) {
+static void test_banded_optima_of_prefix_sums_are_the_known_ones(void **state) {
     (void)state;
     static const struct {
         int64_t n;
@@ -90,7 +90,7 @@ static void test_known(void **state) {
 }
 
 /* Several participations; the values were found and certified independently, with dense matrices and all patterns. */
-static void test_participations(void **state) {
+static void test_banded_optima_of_several_participations_are_the_known_ones(void **state) {
     (void)state;
     check_optimum("prefix", 64, 8, "cyclic:4,16", DPMF_LOSS_RMS, 5.0748958, 2e-6);
     check_optimum("prefix", 64, 16, "cyclic:4,16", DPMF_LOSS_RMS, 4.4760324, 2e-6);
@@ -104,7 +104,7 @@ static void test_participations(void **state) {
     check_optimum("prefix", 12, 1, "full", DPMF_LOSS_RMS, sum / sqrt(12), 2e-6);
 }
 
-static void test_weights(void **state) {
+static void test_a_weighted_banded_optimum_is_certified(void **state) {
     (void)state;
     enum { N = 40 };
     double weights[N];
@@ -158,7 +158,7 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
     free(rows), free(d), free(squares), free(even), free(x), free(c);
 }
 
-static void test_bound(void **state) {
+static void test_the_bound_of_banded_strategies_holds(void **state) {
     (void)state;
     for (int i = 0; i < WORKLOADS_COUNT; i++) {
         check_bound(WORKLOADS[i], "single", 30, 5);
@@ -167,7 +167,7 @@ static void test_bound(void **state) {
 }
 
 /* Letting the column norms vary is worth something as soon as a unit takes part twice, and nothing else is lost. */
-static void test_free_norms(void **state) {
+static void test_free_column_norms_gain_as_soon_as_a_unit_returns(void **state) {
     (void)state;
     answer one = optimize("prefix", 48, 8, "single", DPMF_LOSS_RMS, NULL, 1e-6);
     answer cyclic = optimize("prefix", 48, 8, "cyclic:4,12", DPMF_LOSS_RMS, NULL, 1e-6);
@@ -197,7 +197,7 @@ static dpmf_status attempt(const char *work, int64_t n, int64_t bands, const cha
     return status;
 }
 
-static void test_refusals(void **state) {
+static void test_bands_out_of_range_and_shuffled_epochs_are_refused(void **state) {
     (void)state;
     check_fails(DPMF_ERROR_ARGUMENT, attempt("prefix", 30, 0, "single"));
     check_message("accepted 1 to 30");
@@ -231,7 +231,7 @@ static int stop_later(void *context, const char *what, double done) {
     return ++*calls > 5;
 }
 
-static void test_cancel(void **state) {
+static void test_the_banded_optimizer_may_be_cancelled(void **state) {
     (void)state;
     int calls = 0;
     dpmf_workload *a = workload("prefix", 100);
@@ -249,7 +249,7 @@ static void test_cancel(void **state) {
     dpmf_participation_free(p);
 }
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_the_banded_optimizer_may_fail(void **state) {
     (void)state;
     dpmf_workload *a = workload("prefix", 256); /* started from a smaller one */
     dpmf_participation *p = participation("minsep:4,64", 256);
@@ -266,10 +266,16 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_printed),        cmocka_unit_test(test_all_bands), cmocka_unit_test(test_known),
-        cmocka_unit_test(test_participations), cmocka_unit_test(test_weights),   cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_free_norms),     cmocka_unit_test(test_refusals),  cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_the_printed_optimum_of_three_bands_is_found),
+        cmocka_unit_test(test_all_bands_give_the_optimum_of_all_mechanisms),
+        cmocka_unit_test(test_banded_optima_of_prefix_sums_are_the_known_ones),
+        cmocka_unit_test(test_banded_optima_of_several_participations_are_the_known_ones),
+        cmocka_unit_test(test_a_weighted_banded_optimum_is_certified),
+        cmocka_unit_test(test_the_bound_of_banded_strategies_holds),
+        cmocka_unit_test(test_free_column_norms_gain_as_soon_as_a_unit_returns),
+        cmocka_unit_test(test_bands_out_of_range_and_shuffled_epochs_are_refused),
+        cmocka_unit_test(test_the_banded_optimizer_may_be_cancelled),
+        cmocka_unit_test(test_any_allocation_of_the_banded_optimizer_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

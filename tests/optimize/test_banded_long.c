@@ -34,7 +34,7 @@ static void check_optimum(const char *work, int64_t n, int64_t bands, const char
     check_near(got.optimum_lower / want, 1, 3e-6);
 }
 
-static void test_rms(void **state) {
+static void test_banded_optima_of_thousands_of_steps_are_the_known_ones(void **state) {
     (void)state;
     check_optimum("prefix", 1024, 16, "single", DPMF_LOSS_RMS, 6.298836);
     check_optimum("prefix", 2048, 16, "single", DPMF_LOSS_RMS, 8.586683);
@@ -42,7 +42,7 @@ static void test_rms(void **state) {
     check_optimum("momentum:0.95", 1000, 16, "single", DPMF_LOSS_RMS, 109.893524);
 }
 
-static void test_max(void **state) {
+static void test_banded_optima_of_the_max_loss_are_the_known_ones(void **state) {
     (void)state;
     check_optimum("prefix", 64, 8, "single", DPMF_LOSS_MAX, 3.092930);
     check_optimum("prefix", 64, 16, "single", DPMF_LOSS_MAX, 2.506047);
@@ -53,13 +53,13 @@ static void test_max(void **state) {
 }
 
 /* Many participations, and bands up to the separation: the class of Pillutla et al. 2025, Problem 4.8, and beyond. */
-static void test_epochs(void **state) {
+static void test_the_banded_optimum_of_twenty_participations_is_the_known_one(void **state) {
     (void)state;
     check_optimum("prefix", 1000, 50, "minsep:20,50", DPMF_LOSS_RMS, 18.371667);
 }
 
 /* n = 10^5: still certified, to the tolerance or to what a minute or two of steps give. */
-static void test_many_steps(void **state) {
+static void test_the_banded_optimum_of_100000_steps_is_certified(void **state) {
     (void)state;
     dpmf_optimization got = optimize("prefix", 100000, 16, "single", DPMF_LOSS_RMS);
     check_near(got.optimum_upper / 56.230047, 1, 1e-6);
@@ -68,10 +68,10 @@ static void test_many_steps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rms),
-        cmocka_unit_test(test_max),
-        cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_many_steps),
+        cmocka_unit_test(test_banded_optima_of_thousands_of_steps_are_the_known_ones),
+        cmocka_unit_test(test_banded_optima_of_the_max_loss_are_the_known_ones),
+        cmocka_unit_test(test_the_banded_optimum_of_twenty_participations_is_the_known_one),
+        cmocka_unit_test(test_the_banded_optimum_of_100000_steps_is_certified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

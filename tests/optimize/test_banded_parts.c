@@ -47,7 +47,7 @@ static void check_pass(const char *text, int64_t n, int64_t bands) {
     free(rows), free(d), free(squares), free(errors), free(p);
 }
 
-static void test_pass(void **state) {
+static void test_a_pass_gives_errors_and_their_gradient(void **state) {
     (void)state;
     for (int i = 0; i < WORKLOADS_COUNT; i++) {
         check_pass(WORKLOADS[i], 1, 1);
@@ -58,7 +58,7 @@ static void test_pass(void **state) {
     }
 }
 
-static void test_pass_diverges(void **state) {
+static void test_a_pass_over_growing_noise_says_so(void **state) {
     (void)state;
     dpmf_workload *a = workload("prefix", 2000);
     dpmf_i_optimize_banded_pass pass = {0};
@@ -138,7 +138,7 @@ static void check_class(const char *text, int64_t n, int64_t bands) {
     free(rows), free(d), free(squares), free(p), free(x), free(gradient), free(back), free(again);
 }
 
-static void test_class(void **state) {
+static void test_the_class_of_a_participation_is_its_patterns(void **state) {
     (void)state;
     for (int i = 0; i < PARTICIPATIONS_COUNT; i++) {
         check_class(PARTICIPATIONS[i], 19, 1);
@@ -151,7 +151,7 @@ static void test_class(void **state) {
  * Every d whose patterns sum to 1 at most has sum nu d <= support(nu) (the duality that `separated` rests on), and for
  * each nu there is one that comes up to it: here the best over the patterns themselves.
  */
-static void test_support(void **state) {
+static void test_no_diagonal_of_the_class_passes_its_support(void **state) {
     (void)state;
     int64_t n = 23, k = 3, b = 7;
     uint64_t seed = 3;
@@ -179,7 +179,7 @@ static void test_support(void **state) {
     dpmf_participation_free(who);
 }
 
-static void test_stretch(void **state) {
+static void test_a_stretched_start_keeps_its_ends(void **state) {
     (void)state;
     int64_t small = 40, n = 130, b = 5;
     double *from = numbers(small * b), *rows = numbers(n * b);
@@ -198,8 +198,11 @@ static void test_stretch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pass),    cmocka_unit_test(test_pass_diverges), cmocka_unit_test(test_class),
-        cmocka_unit_test(test_support), cmocka_unit_test(test_stretch),
+        cmocka_unit_test(test_a_pass_gives_errors_and_their_gradient),
+        cmocka_unit_test(test_a_pass_over_growing_noise_says_so),
+        cmocka_unit_test(test_the_class_of_a_participation_is_its_patterns),
+        cmocka_unit_test(test_no_diagonal_of_the_class_passes_its_support),
+        cmocka_unit_test(test_a_stretched_start_keeps_its_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

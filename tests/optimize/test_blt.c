@@ -79,7 +79,7 @@ static double loss_at(dpmf_i_optimize_blt_problem *p, double *x, int i, double m
     return f;
 }
 
-static void test_gradient(void **unused) {
+static void test_the_gradient_of_a_blt_is_that_of_differences(void **unused) {
     enum { N = 60 };
     static const int64_t patterns[][2] = {{1, N}, {4, 15}, {N, 1}, {3, 17}, {2, 40}};
     double emphasis[N], response[N], x[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], gradient[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], f = 0;
@@ -115,7 +115,7 @@ static void test_gradient(void **unused) {
 }
 
 /* The function is the ln(loss) of the BLT it stands for, also where unknowns run away. Gaps to unknowns and back. */
-static void test_function(void **unused) {
+static void test_the_function_is_the_log_loss_of_the_blt(void **unused) {
     uint64_t seed = 9;
     (void)unused;
     for (int trial = 0; trial < 200; trial++) {
@@ -140,7 +140,7 @@ static void test_function(void **unused) {
 }
 
 /* Without weights and with weights of 1, and prefix sums as a response, the O(n) route gives the closed form. */
-static void test_routes_agree(void **unused) {
+static void test_the_linear_route_gives_the_closed_form(void **unused) {
     enum { N = 500 };
     double ones[N], emphasis[N], x[8] = {1, -0.5, 0.3, 0, 1, -2, 0.5, 0.1}, f[3], g[3][DPMF_I_OPTIMIZE_BLT_UNKNOWNS];
     (void)unused;
@@ -164,7 +164,7 @@ static void test_routes_agree(void **unused) {
 /* ---- losses ---- */
 
 /* Computed independently; the square root's own max losses (2.388848, 3.272554, 3.934529) are what they tend to. */
-static void test_known_losses(void **unused) {
+static void test_losses_of_the_best_blt_are_the_known_ones(void **unused) {
     static const struct {
         int64_t n;
         dpmf_loss loss;
@@ -180,7 +180,7 @@ static void test_known_losses(void **unused) {
 }
 
 /* No worse than the best of many random starts over positive scales and decays. */
-static void test_brute_force(void **unused) {
+static void test_the_best_blt_is_no_worse_than_many_random_starts(void **unused) {
     const char *source = getenv("DPMF_SOURCE");
     char path[4096], line[4096], participation[64], loss[8];
     int lines = 0;
@@ -203,7 +203,7 @@ static void test_brute_force(void **unused) {
 }
 
 /* A buffer more never hurts, at ten thousand million steps as well; and the losses stay above the best Toeplitz one. */
-static void test_many_steps(void **unused) {
+static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
     const double n = 1e10;
     /* the square root's max loss: (ln n + 4 ln 2 + Euler's constant) / pi, to O(1/n) (Landau's constants) */
     const double root = (log(n) + 4 * log(2) + 0.57721566490153286) / M_PI;
@@ -226,7 +226,7 @@ static void test_many_steps(void **unused) {
 }
 
 /* The optimum of another workload beats that of prefix sums there, and neighbours of it do not beat it. */
-static void test_other_workloads(void **unused) {
+static void test_no_neighbour_beats_the_best_blt_of_another_workload(void **unused) {
     static const char *const workloads[] = {"momentum:0.9", "nesterov:0.8,decay:0.01", "decay:0.05"};
     static const char *const participations[] = {"single", "cyclic:4,50"};
     enum { N = 200 };
@@ -258,7 +258,7 @@ static void test_other_workloads(void **unused) {
     }
 }
 
-static void test_weights(void **unused) {
+static void test_weights_make_another_blt_best(void **unused) {
     enum { N = 300 };
     double ones[N], late[N];
     dpmf_strategy *plain = NULL, *same = NULL, *weighted = NULL;
@@ -286,7 +286,7 @@ static void test_weights(void **unused) {
 /* ---- options ---- */
 
 /* The fewest that come within the ratio: they do, and one less does not. Max loss: of the square root's. */
-static void test_fewest(void **unused) {
+static void test_as_few_buffers_are_taken_as_the_ratio_needs(void **unused) {
     static const double wanted[] = {1.1, 1.01, 1.001};
     /* the square root's max losses and, for the RMS loss, what 8 buffers reach */
     static const struct {
@@ -328,7 +328,7 @@ static void test_fewest(void **unused) {
     }
 }
 
-static void test_normalized(void **unused) {
+static void test_a_blt_normalized_after_has_less_loss(void **unused) {
     dpmf_strategy *plain = NULL, *normal = NULL;
     dpmf_optimization r = {0};
     dpmf_optimize_options o = with(DPMF_LOSS_RMS, 3);
@@ -346,7 +346,7 @@ static void test_normalized(void **unused) {
 }
 
 /* Normalized within: its loss is the one that was minimized, and below that of normalizing after. */
-static void test_within(void **unused) {
+static void test_a_blt_normalized_within_has_still_less_loss(void **unused) {
     enum { N = 256 };
     double weights[N];
     (void)unused;
@@ -372,7 +372,7 @@ static void test_within(void **unused) {
 }
 
 /* One step, more buffers than steps, no strategy wanted; the same bits every time. */
-static void test_small(void **unused) {
+static void test_one_step_and_more_buffers_than_steps_are_fine(void **unused) {
     dpmf_optimization r = {0};
     dpmf_strategy *s = NULL, *again = NULL;
     const double *scale[2], *gap[2];
@@ -399,7 +399,7 @@ static int stop(void *context, const char *what, double done) {
     return ++*(int *)context > 5;
 }
 
-static void test_refusals(void **unused) {
+static void test_the_blt_optimizer_refuses_what_has_no_theorem(void **unused) {
     const double weights[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     dpmf_strategy *s = NULL;
     dpmf_optimization r = {.nodes = 99};
@@ -433,7 +433,7 @@ static void test_refusals(void **unused) {
     assert_true(s == NULL && r.nodes == 99);
 }
 
-static void test_memory(void **unused) {
+static void test_any_allocation_of_the_blt_optimizer_may_fail(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_participation *p = NULL;
     double weights[20];
@@ -465,13 +465,20 @@ static void test_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient),     cmocka_unit_test(test_function),
-        cmocka_unit_test(test_routes_agree), cmocka_unit_test(test_known_losses),
-        cmocka_unit_test(test_brute_force),  cmocka_unit_test(test_many_steps),
-        cmocka_unit_test(test_weights),      cmocka_unit_test(test_other_workloads),
-        cmocka_unit_test(test_fewest),       cmocka_unit_test(test_normalized),
-        cmocka_unit_test(test_within),       cmocka_unit_test(test_small),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_the_gradient_of_a_blt_is_that_of_differences),
+        cmocka_unit_test(test_the_function_is_the_log_loss_of_the_blt),
+        cmocka_unit_test(test_the_linear_route_gives_the_closed_form),
+        cmocka_unit_test(test_losses_of_the_best_blt_are_the_known_ones),
+        cmocka_unit_test(test_the_best_blt_is_no_worse_than_many_random_starts),
+        cmocka_unit_test(test_a_buffer_more_never_hurts_at_ten_billion_steps),
+        cmocka_unit_test(test_weights_make_another_blt_best),
+        cmocka_unit_test(test_no_neighbour_beats_the_best_blt_of_another_workload),
+        cmocka_unit_test(test_as_few_buffers_are_taken_as_the_ratio_needs),
+        cmocka_unit_test(test_a_blt_normalized_after_has_less_loss),
+        cmocka_unit_test(test_a_blt_normalized_within_has_still_less_loss),
+        cmocka_unit_test(test_one_step_and_more_buffers_than_steps_are_fine),
+        cmocka_unit_test(test_the_blt_optimizer_refuses_what_has_no_theorem),
+        cmocka_unit_test(test_any_allocation_of_the_blt_optimizer_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,27 +91,27 @@ static void compare(table *t, const char *family) {
     assert_int_equal(wrong, 0);
 }
 
-static void test_dense(void **state) {
+static void test_the_dense_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "dense");
 }
 
-static void test_banded(void **state) {
+static void test_the_banded_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "banded");
 }
 
-static void test_banded_toeplitz(void **state) {
+static void test_the_banded_toeplitz_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "banded-toeplitz");
 }
 
-static void test_normalized(void **state) {
+static void test_the_normalized_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "banded-toeplitz-normalized");
 }
 
-static void test_toeplitz(void **state) {
+static void test_the_toeplitz_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "toeplitz");
 }
 
-static void test_blt(void **state) {
+static void test_the_blt_optimum_is_as_good_as_brute_force(void **state) {
     compare(*state, "blt");
 }
 
@@ -128,7 +128,7 @@ static const row *find(const table *t, const char *family, int bands, const row 
 }
 
 /* dense <= banded <= column-normalized banded Toeplitz <= banded Toeplitz, as each contains the next. */
-static void test_order(void **state) {
+static void test_a_larger_family_is_no_worse(void **state) {
     const table *t = *state;
     int compared = 0;
     for (int i = 0; i < t->count; i++) {
@@ -148,9 +148,12 @@ static void test_order(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense),      cmocka_unit_test(test_banded),
-                                       cmocka_unit_test(test_normalized), cmocka_unit_test(test_banded_toeplitz),
-                                       cmocka_unit_test(test_toeplitz),   cmocka_unit_test(test_blt),
-                                       cmocka_unit_test(test_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_dense_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_the_banded_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_the_normalized_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_the_banded_toeplitz_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_the_toeplitz_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_the_blt_optimum_is_as_good_as_brute_force),
+                                       cmocka_unit_test(test_a_larger_family_is_no_worse)};
     return cmocka_run_group_tests(tests, read_table, NULL);
 }

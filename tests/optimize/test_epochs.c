@@ -64,7 +64,7 @@ static void assert_optimum(const wish *w, const double *weights, double within) 
     dpmf_workload_free(a);
 }
 
-static void test_references(void **unused) {
+static void test_dense_optima_of_epochs_are_the_known_ones(void **unused) {
     double ramp[24];
     (void)unused;
     static const wish wishes[] = {
@@ -83,7 +83,7 @@ static void test_references(void **unused) {
 }
 
 /* Many epochs with momentum: V is nearly singular at the optimum. */
-static void test_near_the_edge(void **unused) {
+static void test_dense_optima_near_a_singular_dual_are_certified(void **unused) {
     static const wish wishes[] = {{"momentum:0.9", "cyclic:10,3", 30, DPMF_LOSS_RMS, DPMF_CONSTRAINT_ZERO, 1e-4, 0},
                                   {"momentum:0.9", "cyclic:8,4", 30, DPMF_LOSS_RMS, DPMF_CONSTRAINT_ZERO, 1e-4, 0}};
     (void)unused;
@@ -92,7 +92,7 @@ static void test_near_the_edge(void **unused) {
 }
 
 /* The references are losses of mechanisms here: upper bounds. */
-static void test_max_loss(void **unused) {
+static void test_dense_optima_of_the_max_loss_are_near_the_known_ones(void **unused) {
     (void)unused;
     static const wish wishes[] = {
         {"prefix", "cyclic:3,4", 12, DPMF_LOSS_MAX, DPMF_CONSTRAINT_ZERO, 1e-4, 3.3073859},
@@ -104,7 +104,7 @@ static void test_max_loss(void **unused) {
 }
 
 /* Choquette-Choo et al. 2023, Table 6, with more digits: root of the total squared loss. */
-static void test_table_6(void **unused) {
+static void test_all_three_constraints_give_the_published_table(void **unused) {
     static const double prefix = 6.460885, momentum[] = {16.131315, 16.133908, 16.114420};
     (void)unused;
     for (int i = 0; i < 3; i++) {
@@ -117,7 +117,7 @@ static void test_table_6(void **unused) {
 }
 
 /* Weaker constraints never cost. */
-static void test_forms_in_order(void **unused) {
+static void test_weaker_constraints_never_cost(void **unused) {
     double upper[3], lower[3];
     dpmf_workload *a = workload_of("momentum:0.9", 14);
     dpmf_participation *p = NULL;
@@ -156,7 +156,7 @@ static dpmf_status run(const char *text, int64_t n, const char *participation, c
 }
 
 /* Diagonal C: closed forms for prefix sums, and a workload where two rows share the largest error. */
-static void test_full(void **unused) {
+static void test_full_participation_has_closed_forms(void **unused) {
     dpmf_optimization r = {0};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
     double sum = 0;
@@ -179,7 +179,7 @@ static void test_full(void **unused) {
     check_fails(DPMF_ERROR_UNSUPPORTED, run("prefix", 8193, "full", &o, NULL, &r));
 }
 
-static void test_separated(void **unused) {
+static void test_the_dense_optimum_of_separated_steps_is_banded(void **unused) {
     dpmf_strategy *c = NULL;
     dpmf_optimization r = {0};
     (void)unused;
@@ -194,7 +194,7 @@ static int cancel_at(void *context, const char *what, double done) {
     return (*left)-- <= 0;
 }
 
-static void test_refusals(void **unused) {
+static void test_the_optimizer_of_epochs_refuses_sizes_and_constraints(void **unused) {
     dpmf_strategy *c = NULL;
     dpmf_optimization r = {.iterations = 77};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -233,7 +233,7 @@ static void test_refusals(void **unused) {
     assert_int_equal(r.iterations, 77);
 }
 
-static void test_threads_and_memory(void **unused) {
+static void test_the_optimum_of_epochs_has_the_same_bits_for_any_threads(void **unused) {
     dpmf_strategy *c[2] = {NULL, NULL};
     dpmf_optimization r[2] = {0};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -249,7 +249,7 @@ static void test_threads_and_memory(void **unused) {
     dpmf_strategy_free(c[1]);
 }
 
-static void test_failing_allocator(void **unused) {
+static void test_any_allocation_of_the_optimizer_of_epochs_may_fail(void **unused) {
     static const wish few[] = {{"prefix", "cyclic:3,2", 6, DPMF_LOSS_RMS, DPMF_CONSTRAINT_ZERO, 0.1, 0},
                                {"prefix", "cyclic:3,2", 5, DPMF_LOSS_MAX, DPMF_CONSTRAINT_ZERO, 0.1, 0},
                                {"momentum:0.5", "cyclic:3,2", 6, DPMF_LOSS_RMS, DPMF_CONSTRAINT_NON_NEGATIVE, 0.1, 0},
@@ -276,11 +276,16 @@ static void test_failing_allocator(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_references),         cmocka_unit_test(test_near_the_edge),
-        cmocka_unit_test(test_max_loss),           cmocka_unit_test(test_table_6),
-        cmocka_unit_test(test_forms_in_order),     cmocka_unit_test(test_full),
-        cmocka_unit_test(test_separated),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_threads_and_memory), cmocka_unit_test(test_failing_allocator),
+        cmocka_unit_test(test_dense_optima_of_epochs_are_the_known_ones),
+        cmocka_unit_test(test_dense_optima_near_a_singular_dual_are_certified),
+        cmocka_unit_test(test_dense_optima_of_the_max_loss_are_near_the_known_ones),
+        cmocka_unit_test(test_all_three_constraints_give_the_published_table),
+        cmocka_unit_test(test_weaker_constraints_never_cost),
+        cmocka_unit_test(test_full_participation_has_closed_forms),
+        cmocka_unit_test(test_the_dense_optimum_of_separated_steps_is_banded),
+        cmocka_unit_test(test_the_optimizer_of_epochs_refuses_sizes_and_constraints),
+        cmocka_unit_test(test_the_optimum_of_epochs_has_the_same_bits_for_any_threads),
+        cmocka_unit_test(test_any_allocation_of_the_optimizer_of_epochs_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void compare_routes(const shape *s, int max_loss, const double *weights) 
     free(x);
 }
 
-static void test_routes_agree(void **unused) {
+static void test_the_dual_is_the_same_by_both_routes(void **unused) {
     double weights[64];
     (void)unused;
     for (int t = 0; t < 64; t++)
@@ -123,7 +123,7 @@ static void test_routes_agree(void **unused) {
 }
 
 /* X V X = A'PA at any point: X is the geometric mean that the dual says. */
-static void test_stationarity(void **unused) {
+static void test_x_is_the_geometric_mean_that_the_dual_says(void **unused) {
     enum { N = 23, K = 4, B = 6 };
     dpmf_i_base_pool *pool = NULL;
     dpmf_i_optimum_epochs e;
@@ -198,7 +198,7 @@ static void check_gradient(const shape *s, int max_loss) {
     dpmf_workload_free(a);
 }
 
-static void test_gradient(void **unused) {
+static void test_the_gradient_of_the_dual_is_that_of_differences(void **unused) {
     static const shape few[] = {{"prefix", 11, 3, 4}, {"momentum:0.9", 14, 4, 4}, {"nesterov:0.9", 12, 3, 4}};
     (void)unused;
     for (int i = 0; i < 3; i++)
@@ -207,7 +207,7 @@ static void test_gradient(void **unused) {
 }
 
 /* Every instruction set gives the same bits. */
-static void test_kernels(void **unused) {
+static void test_instruction_sets_agree_on_the_small_blocks(void **unused) {
     enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
     static const char *const names[] = {"avx2", "avx512"};
     const dpmf_i_kernels_block_set *ref = dpmf_i_kernels_block_find("ref");
@@ -246,10 +246,10 @@ static void test_kernels(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_routes_agree),
-        cmocka_unit_test(test_stationarity),
-        cmocka_unit_test(test_gradient),
+        cmocka_unit_test(test_instruction_sets_agree_on_the_small_blocks),
+        cmocka_unit_test(test_the_dual_is_the_same_by_both_routes),
+        cmocka_unit_test(test_x_is_the_geometric_mean_that_the_dual_says),
+        cmocka_unit_test(test_the_gradient_of_the_dual_is_that_of_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

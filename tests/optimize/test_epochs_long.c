@@ -42,7 +42,7 @@ static double total_of(const char *text, int64_t n, const char *participation, c
     return found.total_squared_loss;
 }
 
-static void test_2000(void **unused) {
+static void test_twenty_epochs_of_100_have_their_known_optimum(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;
     dpmf_strategy *c = optimum_of("prefix", 2000, "cyclic:20,100", 1e-6, DPMF_LOSS_RMS, &r);
@@ -52,7 +52,7 @@ static void test_2000(void **unused) {
 }
 
 /* Optimal for part of the epochs, then repeated. */
-static void test_stamped(void **unused) {
+static void test_optima_of_fewer_epochs_repeated_have_their_known_losses(void **unused) {
     dpmf_optimization r = {0};
     dpmf_strategy *stamped = NULL;
     (void)unused;
@@ -68,7 +68,7 @@ static void test_stamped(void **unused) {
     dpmf_strategy_free(c);
 }
 
-static void test_momentum_and_cooldown(void **unused) {
+static void test_momentum_with_a_cooldown_reaches_its_bound(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;
     dpmf_strategy *c = optimum_of("momentum:0.95,cooldown:0.25:0.05", 2052, "cyclic:6,342", 1e-4, DPMF_LOSS_RMS, &r);
@@ -78,21 +78,21 @@ static void test_momentum_and_cooldown(void **unused) {
 }
 
 /* Many epochs with momentum: V is nearly singular at the optimum; without a barrier the climb ends 2 and 6 % away. */
-static void test_near_the_edge(void **unused) {
+static void test_long_runs_near_a_singular_dual_are_certified(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;
     dpmf_strategy_free(optimum_of("momentum:0.9", 96, "cyclic:32,3", 1e-4, DPMF_LOSS_RMS, &r));
     dpmf_strategy_free(optimum_of("momentum:0.9", 400, "cyclic:20,20", 1e-4, DPMF_LOSS_RMS, &r));
 }
 
-static void test_max_loss(void **unused) {
+static void test_the_max_loss_of_a_long_run_is_certified(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;
     dpmf_strategy_free(optimum_of("prefix", 1024, "cyclic:4,256", 1e-4, DPMF_LOSS_MAX, &r));
 }
 
 /* Bounds alone, without a matrix. */
-static void test_20000(void **unused) {
+static void test_the_bounds_of_20000_steps_need_no_matrix(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;
     assert_null(optimum_of("prefix", 20000, "cyclic:10,2000", 1e-3, DPMF_LOSS_RMS, &r));
@@ -100,12 +100,12 @@ static void test_20000(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_2000),
-        cmocka_unit_test(test_stamped),
-        cmocka_unit_test(test_momentum_and_cooldown),
-        cmocka_unit_test(test_near_the_edge),
-        cmocka_unit_test(test_max_loss),
-        cmocka_unit_test(test_20000),
+        cmocka_unit_test(test_twenty_epochs_of_100_have_their_known_optimum),
+        cmocka_unit_test(test_optima_of_fewer_epochs_repeated_have_their_known_losses),
+        cmocka_unit_test(test_momentum_with_a_cooldown_reaches_its_bound),
+        cmocka_unit_test(test_long_runs_near_a_singular_dual_are_certified),
+        cmocka_unit_test(test_the_max_loss_of_a_long_run_is_certified),
+        cmocka_unit_test(test_the_bounds_of_20000_steps_need_no_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

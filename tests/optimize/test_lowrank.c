@@ -39,7 +39,7 @@ static dpmf_strategy *random_strategy(int64_t n, int64_t bands, int64_t rank, ui
 }
 
 /* W entry by entry is what was asked for, and everything else follows from it. */
-static void test_strategy(void **unused) {
+static void test_a_low_rank_strategy_is_its_band_plus_its_rank(void **unused) {
     static const int sizes[][3] = {{1, 1, 1}, {2, 1, 1}, {2, 2, 1}, {9, 1, 2}, {23, 3, 2}, {40, 6, 5}, {12, 12, 3}};
     (void)unused;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -68,7 +68,7 @@ static void test_strategy(void **unused) {
 }
 
 /* Through a mechanism file: the same noise and the same figures. */
-static void test_file(void **unused) {
+static void test_a_low_rank_strategy_comes_back_from_its_bytes(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *s = random_strategy(30, 4, 3, 5);
     dpmf_mechanism *made = NULL, *read = NULL;
@@ -95,7 +95,7 @@ static void test_file(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_strategy_refusals(void **unused) {
+static void test_a_low_rank_strategy_out_of_range_is_refused(void **unused) {
     parts p;
     dpmf_strategy *s = NULL;
     (void)unused;
@@ -165,7 +165,7 @@ static double ratio(const char *text, int64_t n, int64_t bands, int rank, dpmf_l
 }
 
 /* Denisov et al. 2022, Table 2, the efficient column: not above what is printed, but for its last digit. */
-static void test_published(void **unused) {
+static void test_low_rank_losses_are_not_above_the_published_ones(void **unused) {
     static const struct {
         int n, bands, rank;
         double root;
@@ -180,7 +180,7 @@ static void test_published(void **unused) {
 }
 
 /* Other workloads and losses come near the optimum too. */
-static void test_near_optimum(void **unused) {
+static void test_low_rank_losses_are_near_the_optimum(void **unused) {
     double weights[200];
     (void)unused;
     for (int t = 0; t < 200; t++)
@@ -193,7 +193,7 @@ static void test_near_optimum(void **unused) {
 }
 
 /* All bands, and a rank that is enough for what is left: the optimum itself. */
-static void test_exact_cases(void **unused) {
+static void test_all_bands_or_all_ranks_give_the_optimum_itself(void **unused) {
     (void)unused;
     check_near(ratio("prefix", 24, 24, 1, DPMF_LOSS_RMS, NULL, NULL), 1, 1e-6);
     check_near(ratio("prefix", 24, 1, 24, DPMF_LOSS_RMS, NULL, NULL), 1, 1e-5);
@@ -203,7 +203,7 @@ static void test_exact_cases(void **unused) {
 }
 
 /* A matrix that has rank 2 below its band is found again, from the start and by way of the coarse one. */
-static void test_fit(void **unused) {
+static void test_a_matrix_of_rank_two_is_found_again(void **unused) {
     (void)unused;
     for (int64_t n = 60; n <= 1500; n += 1440) {
         double *target = calloc((size_t)(n * n), sizeof *target), *left = calloc((size_t)(2 * n), sizeof *left),
@@ -237,7 +237,7 @@ static int stop(void *context, const char *what, double done) {
     return strstr(what, "lowrank") != NULL;
 }
 
-static void test_refusals(void **unused) {
+static void test_the_low_rank_optimizer_refuses_epochs_and_long_runs(void **unused) {
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
     dpmf_workload *a = NULL, *large = NULL;
     dpmf_strategy *s = NULL;
@@ -266,9 +266,13 @@ static void test_refusals(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strategy),  cmocka_unit_test(test_file),         cmocka_unit_test(test_strategy_refusals),
-        cmocka_unit_test(test_published), cmocka_unit_test(test_near_optimum), cmocka_unit_test(test_exact_cases),
-        cmocka_unit_test(test_fit),       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_low_rank_strategy_is_its_band_plus_its_rank),
+                                       cmocka_unit_test(test_a_low_rank_strategy_comes_back_from_its_bytes),
+                                       cmocka_unit_test(test_a_low_rank_strategy_out_of_range_is_refused),
+                                       cmocka_unit_test(test_low_rank_losses_are_not_above_the_published_ones),
+                                       cmocka_unit_test(test_low_rank_losses_are_near_the_optimum),
+                                       cmocka_unit_test(test_all_bands_or_all_ranks_give_the_optimum_itself),
+                                       cmocka_unit_test(test_a_matrix_of_rank_two_is_found_again),
+                                       cmocka_unit_test(test_the_low_rank_optimizer_refuses_epochs_and_long_runs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

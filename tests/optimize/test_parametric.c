@@ -115,13 +115,13 @@ static void assert_best(int which, dpmf_status (*make)(void *, const double *, d
     dpmf_workload_free(a);
 }
 
-static void test_coefficients(void **unused) {
+static void test_coefficients_of_a_users_family_are_optimized(void **unused) {
     (void)unused;
     for (int i = 0; i < BEST_COUNT; i++)
         assert_best(i, make_coefficients);
 }
 
-static void test_operator(void **unused) {
+static void test_a_users_operator_is_optimized(void **unused) {
     (void)unused;
     assert_best(0, make_operator);
     assert_best(1, make_operator);
@@ -143,7 +143,7 @@ static dpmf_status gradient_of(void *context, const double *theta, double *gradi
     return DPMF_OK;
 }
 
-static void test_gradient(void **unused) {
+static void test_a_users_gradient_is_used(void **unused) {
     user u = user_of(64);
     dpmf_workload *a = prefix(64);
     dpmf_optimization result;
@@ -160,7 +160,7 @@ static void test_gradient(void **unused) {
 /* ---- the domain ---- */
 
 /* The best point lies beyond the edge: the call ends well, in the domain, near it. */
-static void test_edge(void **unused) {
+static void test_a_best_point_beyond_the_edge_ends_at_the_edge(void **unused) {
     (void)unused;
     for (int status = 0; status < 2; status++) {
         user u = user_of(64);
@@ -181,7 +181,7 @@ static void test_edge(void **unused) {
 }
 
 /* With weights on the first half the second one is as good as free: the mean of the first is what is minimized. */
-static void test_weights(void **unused) {
+static void test_weighted_steps_are_what_is_minimized(void **unused) {
     user u = user_of(64);
     dpmf_workload *a = prefix(64);
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -218,7 +218,7 @@ static int stop(void *context, const char *what, double done) {
     return strstr(what, "parametric") != NULL;
 }
 
-static void test_refusals(void **unused) {
+static void test_a_start_outside_and_a_failing_family_are_refused(void **unused) {
     user u = user_of(8);
     dpmf_workload *a = prefix(8);
     dpmf_participation *p = NULL;
@@ -270,7 +270,7 @@ static dpmf_status from_near(const dpmf_parametric *family, const dpmf_workload 
     return dpmf_optimize_parametric(family, a, NULL, o, theta, out, result);
 }
 
-static void test_allocations(void **unused) {
+static void test_any_allocation_of_the_parametric_optimizer_may_fail(void **unused) {
     user u = user_of(4);
     dpmf_workload *a = prefix(4);
     dpmf_strategy *s = NULL;
@@ -286,9 +286,12 @@ static void test_allocations(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coefficients), cmocka_unit_test(test_operator),
-                                       cmocka_unit_test(test_gradient),     cmocka_unit_test(test_edge),
-                                       cmocka_unit_test(test_weights),      cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coefficients_of_a_users_family_are_optimized),
+                                       cmocka_unit_test(test_a_users_operator_is_optimized),
+                                       cmocka_unit_test(test_a_users_gradient_is_used),
+                                       cmocka_unit_test(test_a_best_point_beyond_the_edge_ends_at_the_edge),
+                                       cmocka_unit_test(test_weighted_steps_are_what_is_minimized),
+                                       cmocka_unit_test(test_a_start_outside_and_a_failing_family_are_refused),
+                                       cmocka_unit_test(test_any_allocation_of_the_parametric_optimizer_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

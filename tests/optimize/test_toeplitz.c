@@ -11,7 +11,7 @@
 /* ---- known optima ---- */
 
 /* Prefix sums, RMS, computed independently to 1e-6 (Pillutla et al. 2025, Table 2.3, prints three digits of these). */
-static void test_whole_toeplitz(void **unused) {
+static void test_toeplitz_optima_are_the_known_ones(void **unused) {
     static const struct {
         int64_t n;
         double plain, normalized;
@@ -29,7 +29,7 @@ static void test_whole_toeplitz(void **unused) {
     check_near(loss_of(&w), 3.272554, 1e-6);
 }
 
-static void test_banded_toeplitz(void **unused) {
+static void test_banded_toeplitz_optima_are_the_published_ones(void **unused) {
     /* general banded C of 16 bands, and how far above it normalized Toeplitz ones are (McKenna 2024, Figure 1a) */
     static const struct {
         int64_t n;
@@ -56,7 +56,7 @@ static void test_banded_toeplitz(void **unused) {
 }
 
 /* n = 64, prefix sums, by dense optimization from several starts; the cyclic max loss of whole matrices may be lower. */
-static void test_brute_force(void **unused) {
+static void test_toeplitz_optima_agree_with_dense_optimization(void **unused) {
     static const struct {
         int64_t bands; /* 0: whole */
         int normalize;
@@ -118,7 +118,7 @@ static void check_local(const wish *w) {
     undo(&m);
 }
 
-static void test_local_optimality(void **unused) {
+static void test_no_neighbour_beats_a_toeplitz_optimum(void **unused) {
     static const char *const workloads[] = {"prefix", "momentum:0.9", "nesterov:0.9,decay:0.01", "decay:0.3",
                                             "momentum:0.9,cooldown:0.3:0.1"};
     (void)unused;
@@ -131,7 +131,9 @@ static void test_local_optimality(void **unused) {
                           "single",
                           200,
                           {.loss = (dpmf_loss)l, .bands = bands}};
-                if (!(schedule && l == 1)) check_local(&k); /* a minimax is not smooth: see test_schedule */
+                if (!(schedule && l == 1))
+                    check_local(
+                        &k); /* a minimax is not smooth: see test_the_optimum_of_a_schedule_beats_that_without_it */
                 k.participation = "minsep:5,40";
                 if (!schedule) check_local(&k);
                 k.family = dpmf_i_optimize_banded_inverse;
@@ -141,7 +143,7 @@ static void test_local_optimality(void **unused) {
 }
 
 /* A schedule's own optimum is better than that of the workload without it, for both losses. */
-static void test_schedule(void **unused) {
+static void test_the_optimum_of_a_schedule_beats_that_without_it(void **unused) {
     (void)unused;
     for (int l = 0; l < 2; l++) {
         const wish with = {dpmf_i_optimize_banded_toeplitz,
@@ -162,7 +164,7 @@ static void test_schedule(void **unused) {
 
 /* ---- participations ---- */
 
-static void test_overlapping_columns(void **unused) {
+static void test_more_bands_than_the_separation_never_hurt(void **unused) {
     (void)unused;
     /* more bands than the separation cannot hurt, and whole matrices are best */
     for (int l = 0; l < 2; l++)
@@ -191,7 +193,7 @@ static void test_overlapping_columns(void **unused) {
     undo(&m);
 }
 
-static void test_banded_inverse(void **unused) {
+static void test_optimized_inverse_bands_beat_those_of_the_root(void **unused) {
     static const char *const participations[] = {"single", "cyclic:4,64", "minsep:4,64"};
     (void)unused;
     for (int p = 0; p < 3; p++) {
@@ -215,10 +217,12 @@ static void test_banded_inverse(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_toeplitz), cmocka_unit_test(test_banded_toeplitz),
-        cmocka_unit_test(test_brute_force),    cmocka_unit_test(test_local_optimality),
-        cmocka_unit_test(test_schedule),       cmocka_unit_test(test_overlapping_columns),
-        cmocka_unit_test(test_banded_inverse)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_toeplitz_optima_are_the_known_ones),
+                                       cmocka_unit_test(test_banded_toeplitz_optima_are_the_published_ones),
+                                       cmocka_unit_test(test_toeplitz_optima_agree_with_dense_optimization),
+                                       cmocka_unit_test(test_no_neighbour_beats_a_toeplitz_optimum),
+                                       cmocka_unit_test(test_the_optimum_of_a_schedule_beats_that_without_it),
+                                       cmocka_unit_test(test_more_bands_than_the_separation_never_hurt),
+                                       cmocka_unit_test(test_optimized_inverse_bands_beat_those_of_the_root)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void coefficients(int64_t bands, double shift, uint64_t seed, double *c) 
         c[i] = 1 / (double)(i + 1) + shift * (1 - 0.5 * (double)i / (double)bands) * (1 + 0.05 * check_random(&seed));
 }
 
-static void test_kernels(void **unused) {
+static void test_toeplitz_kernels_solve_and_sets_agree(void **unused) {
     static const int64_t bands[] = {1, 2, 3, 7, 8, 9, 31, 64, 100}, sizes[] = {1, 7, 8, 64, 250};
     static const char *const names[] = {"ref", "avx2", "avx512"};
     (void)unused;
@@ -79,6 +79,6 @@ static void test_kernels(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_toeplitz_kernels_solve_and_sets_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

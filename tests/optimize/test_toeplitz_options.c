@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-static void test_weights(void **unused) {
+static void test_toeplitz_families_take_weights(void **unused) {
     double ones[100], last[100];
     (void)unused;
     for (int t = 0; t < 100; t++) {
@@ -31,7 +31,7 @@ static void test_weights(void **unused) {
     }
 }
 
-static void test_strategies(void **unused) {
+static void test_toeplitz_families_give_the_strategy_they_name(void **unused) {
     wish w = {dpmf_i_optimize_toeplitz, "prefix", "single", 40, {.bands = 5}};
     (void)unused;
     made m = make(&w);
@@ -52,7 +52,7 @@ static void test_strategies(void **unused) {
 }
 
 /* A Toeplitz matrix is optimized like the workload that it is. */
-static void test_dense_workload(void **unused) {
+static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused) {
     double matrix[20 * 20] = {0};
     dpmf_workload *a = NULL;
     dpmf_participation *p = NULL;
@@ -84,7 +84,7 @@ static void test_dense_workload(void **unused) {
     dpmf_participation_free(p);
 }
 
-static void test_refusals(void **unused) {
+static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
     const dpmf_i_optimize_call banded = dpmf_i_optimize_banded_toeplitz;
     const struct {
         wish wish;
@@ -111,7 +111,7 @@ static int stop_at_once(void *context, const char *what, double done) {
     return 1;
 }
 
-static void test_cancel(void **unused) {
+static void test_toeplitz_optimizers_may_be_cancelled(void **unused) {
     const dpmf_i_optimize_call families[] = {dpmf_i_optimize_toeplitz, dpmf_i_optimize_banded_toeplitz,
                                              dpmf_i_optimize_banded_inverse};
     (void)unused;
@@ -130,7 +130,7 @@ static dpmf_status run_task(dpmf_i_optimize_call family, const dpmf_i_optimize_t
     return status;
 }
 
-static void test_failing_allocations(void **unused) {
+static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) {
     dpmf_workload *a = NULL, *scheduled = NULL;
     dpmf_participation *p = NULL;
     (void)unused;
@@ -150,7 +150,7 @@ static void test_failing_allocations(void **unused) {
 /* ---- without gradients ---- */
 
 /* Close to the optimum for n much larger than the bands (McKenna 2024, Figure 11), never below it. */
-static void test_sweep(void **unused) {
+static void test_the_sweep_is_close_to_the_optimum_and_never_below(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_i_optimize_toeplitz_sweep_result r = {0};
     double c[64], loss = 0;
@@ -177,7 +177,7 @@ static void test_sweep(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_taper(void **unused) {
+static void test_a_taper_fades_the_bands_out(void **unused) {
     double c[6] = {1, 1, 1, 1, 1, 1};
     const double want[6] = {1, 1, 0.75, 0.5, 0.25, 0}; /* from the second on: (6-i)/4 */
     (void)unused;
@@ -189,9 +189,13 @@ static void test_taper(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights),  cmocka_unit_test(test_strategies), cmocka_unit_test(test_dense_workload),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_cancel),     cmocka_unit_test(test_failing_allocations),
-        cmocka_unit_test(test_sweep),    cmocka_unit_test(test_taper)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_toeplitz_families_take_weights),
+                                       cmocka_unit_test(test_toeplitz_families_give_the_strategy_they_name),
+                                       cmocka_unit_test(test_a_toeplitz_matrix_is_optimized_like_its_workload),
+                                       cmocka_unit_test(test_toeplitz_families_refuse_what_has_no_theorem),
+                                       cmocka_unit_test(test_toeplitz_optimizers_may_be_cancelled),
+                                       cmocka_unit_test(test_any_allocation_of_a_toeplitz_optimizer_may_fail),
+                                       cmocka_unit_test(test_the_sweep_is_close_to_the_optimum_and_never_below),
+                                       cmocka_unit_test(test_a_taper_fades_the_bands_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static void check_error(const char *text, int64_t n, int64_t bands, dpmf_loss lo
     free(c), free(gradient), free(p);
 }
 
-static void test_errors(void **unused) {
+static void test_errors_of_bands_and_their_gradients_are_right(void **unused) {
     static const char *const texts[] = {"prefix",         "momentum:0.9",           "nesterov:0.9",
                                         "decay:0.001",    "momentum:0.5,decay:0.6", "nesterov:0.95,decay:0.0001",
                                         "momentum:0.9999"};
@@ -126,7 +126,7 @@ static void test_errors(void **unused) {
 }
 
 /* Many bands go by transforms, with the same answers. */
-static void test_transforms(void **unused) {
+static void test_many_bands_go_by_transforms_with_the_same_answers(void **unused) {
     const int64_t n = 1200;
     dpmf_workload *a = workload_of("nesterov:0.9", n);
     double *c = numbers(n), *gradient = numbers(n), *p = numbers(n), value = 0;
@@ -162,7 +162,7 @@ static void test_transforms(void **unused) {
 }
 
 /* The steady state against all steps; slow modes too, down to zeros of c(z) 1e-4 from the unit circle. */
-static void test_steady_state(void **unused) {
+static void test_the_steady_state_gives_the_error_of_all_steps(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.95", "decay:0.00001"};
     const int64_t n = 400000, bands = 32;
     double c[32];
@@ -185,7 +185,7 @@ static void test_steady_state(void **unused) {
             }
 }
 
-static void test_divergence(void **unused) {
+static void test_diverging_coefficients_have_infinite_error(void **unused) {
     dpmf_workload *a = workload_of("prefix", 1000000);
     dpmf_i_optimize_toeplitz_error e = {0};
     const double cases[][3] = {{1, 1.2, 0}, {1, -1.5, 0}, {-1, 0.5, 0.1}, {0, 1, 1}, {1, NAN, 0}, {1, 1.8, 1.02}};
@@ -201,7 +201,7 @@ static void test_divergence(void **unused) {
 }
 
 /* B is Toeplitz: its row norms rise, and the last is the max loss that the optimizer minimizes. */
-static void test_last_row_is_largest(void **unused) {
+static void test_the_last_row_is_the_largest(void **unused) {
     const int64_t n = 50;
     dpmf_workload *a = workload_of("nesterov:0.9,decay:0.1", n);
     dpmf_strategy *s = NULL;
@@ -232,7 +232,7 @@ static double square_at(void *context, const double *c) {
 }
 
 /* Against the sum of columns, and, where it claims to be, against the sensitivity. */
-static void test_squares(void **unused) {
+static void test_squared_sensitivities_are_sums_of_columns(void **unused) {
     static const struct {
         const char *participation;
         int64_t n;
@@ -304,7 +304,7 @@ static void check_columns(const char *text, int64_t n, int64_t bands, int normal
     dpmf_workload_free(a);
 }
 
-static void test_columns(void **unused) {
+static void test_errors_of_normalized_columns_and_their_gradients_are_right(void **unused) {
     static const char *const texts[] = {"prefix", "nesterov:0.9,decay:0.01", "momentum:0.8,cooldown:0.4:0.1"};
     static const int64_t sizes[] = {1, 5, 64, 130}, bands[] = {1, 2, 5, 64, 130};
     (void)unused;
@@ -329,7 +329,7 @@ static double inverse_at(void *context, const double *h) {
     return f;
 }
 
-static void test_inverse(void **unused) {
+static void test_the_value_of_inverse_bands_is_their_log_loss(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.9,decay:0.05"};
     static const char *const participations[] = {"single", "cyclic:3,40", "minsep:3,40", "full"};
     const int64_t n = 120;
@@ -360,13 +360,14 @@ static void test_inverse(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors),
-                                       cmocka_unit_test(test_transforms),
-                                       cmocka_unit_test(test_steady_state),
-                                       cmocka_unit_test(test_divergence),
-                                       cmocka_unit_test(test_last_row_is_largest),
-                                       cmocka_unit_test(test_squares),
-                                       cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_inverse)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_of_bands_and_their_gradients_are_right),
+        cmocka_unit_test(test_many_bands_go_by_transforms_with_the_same_answers),
+        cmocka_unit_test(test_the_steady_state_gives_the_error_of_all_steps),
+        cmocka_unit_test(test_diverging_coefficients_have_infinite_error),
+        cmocka_unit_test(test_the_last_row_is_the_largest),
+        cmocka_unit_test(test_squared_sensitivities_are_sums_of_columns),
+        cmocka_unit_test(test_errors_of_normalized_columns_and_their_gradients_are_right),
+        cmocka_unit_test(test_the_value_of_inverse_bands_is_their_log_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static const char *const WORKLOADS[] = {"prefix",
                                         "nesterov:0.5,decay:0.01,cooldown:0.5:0.2"};
 enum { WORKLOAD_COUNT = sizeof WORKLOADS / sizeof WORKLOADS[0] };
 
-static void test_dense(void **unused) {
+static void test_a_tvblt_of_1024_steps_is_its_matrix(void **unused) {
     (void)unused;
     for (int w = 0; w < WORKLOAD_COUNT; w++) {
         dpmf_workload *a = workload(WORKLOADS[w], 1024);
@@ -130,7 +130,7 @@ static void test_dense(void **unused) {
     }
 }
 
-static void test_dense_max_and_weights(void **unused) {
+static void test_a_tvblt_for_max_loss_or_weights_is_its_matrix(void **unused) {
     double weights[300];
     (void)unused;
     for (int t = 0; t < 300; t++)
@@ -144,7 +144,7 @@ static void test_dense_max_and_weights(void **unused) {
 }
 
 /* Every claim of the strategy's table, and A = B C, for few steps and many nodes too. */
-static void test_checker(void **unused) {
+static void test_a_tvblt_is_a_strategy_of_few_buffers(void **unused) {
     static const int64_t sizes[] = {1, 2, 3, 9, 70};
     static const int nodes[] = {1, 3, 6, 32};
     (void)unused;
@@ -163,7 +163,7 @@ static void test_checker(void **unused) {
 }
 
 /* The error's route for repeated and rescaled mechanisms, under workloads that the mechanism was not made for. */
-static void test_route(void **unused) {
+static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
     enum { BLOCK = 24, STAMPS = 3, STEPS = BLOCK * STAMPS };
     (void)unused;
     for (int made = 0; made < WORKLOAD_COUNT; made += 3)
@@ -203,7 +203,7 @@ static void test_route(void **unused) {
  * Losses over the known optimum. Optima: prefix sums from dual bounds computed independently, 7 digits (0: from the
  * solver here, whose lower bound is certified).
  */
-static void test_ratios(void **unused) {
+static void test_few_nodes_come_near_the_optimum(void **unused) {
     static const struct {
         const char *text;
         int64_t steps;
@@ -251,7 +251,7 @@ static void test_ratios(void **unused) {
 }
 
 /* As few nodes as the wanted ratio needs, and one less is not enough. */
-static void test_automatic(void **unused) {
+static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
     static const struct {
         const char *text;
         int max_loss;
@@ -307,7 +307,7 @@ static dpmf_i_base_tensor *tensor(saved *s, const char *name) {
     return NULL;
 }
 
-static void test_file(void **unused) {
+static void test_a_tvblt_comes_back_from_its_tensors(void **unused) {
     enum { STEPS = 40 };
     (void)unused;
     for (int w = 0; w < WORKLOAD_COUNT; w++) {
@@ -352,7 +352,7 @@ static int stop_at_once(void *context, const char *what, double done) {
     return ++*(int *)context > 3;
 }
 
-static void test_refusals(void **unused) {
+static void test_the_tvblt_optimizer_refuses_other_optima_and_nodes(void **unused) {
     enum { STEPS = 50 };
     dpmf_workload *a = workload("prefix", STEPS), *dense = NULL, *longer = workload("prefix", STEPS + 1);
     dpmf_i_optimum o = optimum_of(a, 0, NULL);
@@ -404,7 +404,7 @@ static void test_refusals(void **unused) {
     dpmf_workload_free(a), dpmf_workload_free(dense), dpmf_workload_free(longer);
 }
 
-static void test_memory(void **unused) {
+static void test_any_allocation_of_the_tvblt_optimizer_may_fail(void **unused) {
     (void)unused;
     for (int max_loss = 0; max_loss <= 1; max_loss++) {
         dpmf_workload *a = workload("momentum:0.5", 20);
@@ -424,10 +424,14 @@ static void test_memory(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense),   cmocka_unit_test(test_dense_max_and_weights),
-                                       cmocka_unit_test(test_checker), cmocka_unit_test(test_route),
-                                       cmocka_unit_test(test_ratios),  cmocka_unit_test(test_automatic),
-                                       cmocka_unit_test(test_file),    cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_tvblt_of_1024_steps_is_its_matrix),
+                                       cmocka_unit_test(test_a_tvblt_for_max_loss_or_weights_is_its_matrix),
+                                       cmocka_unit_test(test_a_tvblt_is_a_strategy_of_few_buffers),
+                                       cmocka_unit_test(test_errors_of_repeated_and_scaled_tvblts_are_right),
+                                       cmocka_unit_test(test_few_nodes_come_near_the_optimum),
+                                       cmocka_unit_test(test_as_few_nodes_are_taken_as_the_ratio_needs),
+                                       cmocka_unit_test(test_a_tvblt_comes_back_from_its_tensors),
+                                       cmocka_unit_test(test_the_tvblt_optimizer_refuses_other_optima_and_nodes),
+                                       cmocka_unit_test(test_any_allocation_of_the_tvblt_optimizer_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,25 +42,26 @@ static void check_large(const char *text, int64_t n, int max_loss, int count, co
 }
 
 /* The ratios leave some room above what is reached: a worse search fails, another compiler's rounding does not. */
-static void test_prefix(void **unused) {
+static void test_few_nodes_come_near_the_optimum_of_a_million_steps(void **unused) {
     (void)unused;
     check_large("prefix", 100000, 0, 2, (int[]){6, 8}, (double[]){1.0005, 1.000025});
     check_large("prefix", 1000000, 0, 2, (int[]){8, 12}, (double[]){1.00015, 1.000003});
 }
 
-static void test_max(void **unused) {
+static void test_few_nodes_come_near_the_optimum_of_the_max_loss(void **unused) {
     (void)unused;
     check_large("prefix", 131072, 1, 1, (int[]){8}, (double[]){1.0005});
 }
 
-static void test_momentum(void **unused) {
+static void test_few_nodes_come_near_the_optimum_of_momentum(void **unused) {
     (void)unused;
     check_large("momentum:0.95", 100000, 0, 2, (int[]){8, 12}, (double[]){1.0003, 1.000005});
     check_large("nesterov:0.9,cooldown:0.5:0.01", 20000, 0, 1, (int[]){8}, (double[]){1.0002});
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_prefix), cmocka_unit_test(test_max),
-                                       cmocka_unit_test(test_momentum)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_few_nodes_come_near_the_optimum_of_a_million_steps),
+                                       cmocka_unit_test(test_few_nodes_come_near_the_optimum_of_the_max_loss),
+                                       cmocka_unit_test(test_few_nodes_come_near_the_optimum_of_momentum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static double sum_of_cosecants(int64_t n, double divisor) {
 /* ---- the nuclear norm ---- */
 
 /* Singular values of S are 1/(2 sin((2t-1) pi/(4n+2))): against LAPACK, and the sum against extended precision. */
-static void test_prefix(void **unused) {
+static void test_the_nuclear_norm_of_prefix_sums_has_its_closed_form(void **unused) {
     (void)unused;
     for (int64_t n = 1; n <= 40; n++) {
         double matrix[40 * 40] = {0}, values[40], closed = 0;
@@ -74,7 +74,7 @@ static void test_prefix(void **unused) {
 }
 
 /* Every route below the one value, and near it. */
-static void test_routes(void **unused) {
+static void test_every_route_to_the_nuclear_norm_is_just_below_it(void **unused) {
     static const char *const texts[] = {"prefix",       "decay:0.01",        "momentum:0.9",
                                         "nesterov:0.5", "cooldown:0.3:0.01", "momentum:0.95,cooldown:0.25:0.05"};
     static const int64_t steps[] = {1, 2, 3, 17, 64, 200};
@@ -106,7 +106,7 @@ static void test_routes(void **unused) {
 
 /* The averages for prefix sums and for momentum 0.9, n = 1024 (computed with NumPy), and for a size that is no power
  * of 2. */
-static void test_averaged(void **unused) {
+static void test_averages_bound_the_nuclear_norm_from_below(void **unused) {
     dpmf_workload *a = workload_of("prefix", 1024), *heavy = workload_of("momentum:0.9", 1024);
     double found = 0, exact = 0;
     (void)unused;
@@ -123,7 +123,7 @@ static void test_averaged(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_weighted_norm(void **unused) {
+static void test_the_nuclear_norm_takes_weights(void **unused) {
     enum { N = 30 };
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.5,decay:0.1"};
     double weights[N], values[N], found = 0;
@@ -145,7 +145,7 @@ static void test_weighted_norm(void **unused) {
         }
 }
 
-static void test_banded_singular_values(void **unused) {
+static void test_singular_values_of_bands_are_those_of_the_matrix(void **unused) {
     enum { N = 40 };
     double rows[N * 5], matrix[N * N], want[N], got[N];
     uint64_t seed = 3;
@@ -173,7 +173,7 @@ static void test_banded_singular_values(void **unused) {
  * The nuclear norm over n, the least RMS loss and the least max loss (gamma_2) of prefix sums, certified to 7 digits.
  * The bound under single participation is the optimum itself, from below; longer runs are in optimum/test_optimum_long.c.
  */
-static void test_below_optima(void **unused) {
+static void test_bounds_are_just_below_the_known_optima(void **unused) {
     static const struct {
         int64_t n;
         double nuclear, rms, max;
@@ -199,7 +199,7 @@ static void test_below_optima(void **unused) {
  * The other bounds for prefix sums lie below the one that is used: ln(2n+1)/pi (Pillutla et al. 2025, Theorem 2.4),
  * Mathias 1993 (quoted there), and that of Henzinger, Upadhyay and Upadhyay 2023.
  */
-static void test_above_other_bounds(void **unused) {
+static void test_the_bound_is_above_the_published_ones(void **unused) {
     (void)unused;
     for (int64_t n = 2; n <= 1000; n += n < 100 ? 1 : 37) {
         double steps = (double)n, used = prefix_bound(n, "single").rms_loss;
@@ -210,7 +210,7 @@ static void test_above_other_bounds(void **unused) {
 }
 
 /* Upper bounds on mechanisms and on the optimum, against losses that are computed here. */
-static void test_published_upper_bounds(void **unused) {
+static void test_losses_keep_the_published_upper_bounds(void **unused) {
     static const int64_t steps[] = {1, 2, 8, 100, 1024, 3000};
     (void)unused;
     for (int i = 0; i < 6; i++) {
@@ -245,7 +245,7 @@ static void test_published_upper_bounds(void **unused) {
 
 /* The optima of prefix sums: n = 2000, (20,100), total 653163.05; n = 6, (3,2), total 41.743 (Choquette-Choo et al.
  * 2023). */
-static void test_participations(void **unused) {
+static void test_bounds_of_several_participations_are_the_known_ones(void **unused) {
     dpmf_lower_bound b = prefix_bound(2000, "cyclic:20,100");
     (void)unused;
     check_near(b.rms_loss * b.rms_loss * 2000, 389893.926, 1e-8);
@@ -306,7 +306,7 @@ static double signs_sensitivity(int n, const double *c, const char *participatio
 }
 
 /* Random workloads, weights and strategies, all participations: nothing is below the bound. */
-static void test_random_mechanisms(void **unused) {
+static void test_no_random_mechanism_is_below_the_bound(void **unused) {
     enum { N = 6 };
     static const struct {
         const char *text;
@@ -349,7 +349,7 @@ static void test_random_mechanisms(void **unused) {
 }
 
 /* A = I: independent noise attains the bound, in every step. */
-static void test_attained(void **unused) {
+static void test_independent_noise_attains_the_bound_of_the_identity(void **unused) {
     enum { N = 5 };
     double matrix[N * N] = {0};
     dpmf_workload *a = NULL;
@@ -371,7 +371,7 @@ static void step_identity(void *context, int64_t t, int64_t count, const double 
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-static void test_modes(void **unused) {
+static void test_the_bound_is_given_where_it_is_asked_for(void **unused) {
     dpmf_operator op = {NULL, 0, step_identity, NULL};
     dpmf_workload *small = workload_of("prefix", 50), *large = workload_of("prefix", 2000001), *custom = NULL;
     dpmf_workload *schedule = workload_of("momentum:0.5,cooldown:0.5:0.1", 200);
@@ -417,7 +417,7 @@ static int stop(void *context, const char *what, double done) {
     return 1;
 }
 
-static void test_refusals(void **unused) {
+static void test_the_bound_refuses_other_steps_and_bad_weights(void **unused) {
     dpmf_workload *a = workload_of("prefix", 50);
     dpmf_participation *p = NULL;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
@@ -448,7 +448,7 @@ static void test_refusals(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_a_bound_may_fail(void **unused) {
     static const char *const texts[] = {"momentum:0.9", "nesterov:0.5", "prefix"};
     dpmf_lower_bound b;
     double averaged = 0;
@@ -466,20 +466,20 @@ static void test_every_allocation_may_fail(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_averaged),
-        cmocka_unit_test(test_weighted_norm),
-        cmocka_unit_test(test_banded_singular_values),
-        cmocka_unit_test(test_below_optima),
-        cmocka_unit_test(test_above_other_bounds),
-        cmocka_unit_test(test_published_upper_bounds),
-        cmocka_unit_test(test_participations),
-        cmocka_unit_test(test_random_mechanisms),
-        cmocka_unit_test(test_attained),
-        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_the_nuclear_norm_of_prefix_sums_has_its_closed_form),
+        cmocka_unit_test(test_every_route_to_the_nuclear_norm_is_just_below_it),
+        cmocka_unit_test(test_averages_bound_the_nuclear_norm_from_below),
+        cmocka_unit_test(test_the_nuclear_norm_takes_weights),
+        cmocka_unit_test(test_singular_values_of_bands_are_those_of_the_matrix),
+        cmocka_unit_test(test_bounds_are_just_below_the_known_optima),
+        cmocka_unit_test(test_the_bound_is_above_the_published_ones),
+        cmocka_unit_test(test_losses_keep_the_published_upper_bounds),
+        cmocka_unit_test(test_bounds_of_several_participations_are_the_known_ones),
+        cmocka_unit_test(test_no_random_mechanism_is_below_the_bound),
+        cmocka_unit_test(test_independent_noise_attains_the_bound_of_the_identity),
+        cmocka_unit_test(test_the_bound_is_given_where_it_is_asked_for),
+        cmocka_unit_test(test_the_bound_refuses_other_steps_and_bad_weights),
+        cmocka_unit_test(test_any_allocation_of_a_bound_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

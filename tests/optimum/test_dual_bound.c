@@ -107,7 +107,7 @@ static void assert_claim(const dpmf_workload *a, evaluator *e, const reference *
     assert_true(fabs(sum / want - 1) <= error);
 }
 
-static void test_phi(void **unused) {
+static void test_phi_is_within_its_claimed_error(void **unused) {
     FILE *file = open_file();
     reference lines[STEPS_MAX], r = {.max_loss = 0};
     int count = 0;
@@ -136,7 +136,7 @@ static void test_phi(void **unused) {
 
 /* ---- the optimum ---- */
 
-static void test_values(void **unused) {
+static void test_reference_optima_lie_between_the_bounds(void **unused) {
     FILE *file = open_file();
     reference r = {.n = 0};
     int count[2] = {0};
@@ -186,7 +186,7 @@ static void assert_random_bounds(const reference *r, evaluator *e, int trials, u
     }
 }
 
-static void test_any_weights_bound(void **unused) {
+static void test_any_weights_give_a_bound(void **unused) {
     FILE *file = open_file();
     reference r = {.n = 0};
     uint64_t seed = 2026;
@@ -202,7 +202,8 @@ static void test_any_weights_bound(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_phi), cmocka_unit_test(test_values),
-                                       cmocka_unit_test(test_any_weights_bound)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_phi_is_within_its_claimed_error),
+                                       cmocka_unit_test(test_reference_optima_lie_between_the_bounds),
+                                       cmocka_unit_test(test_any_weights_give_a_bound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

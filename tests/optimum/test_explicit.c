@@ -72,7 +72,7 @@ static void assert_between_bounds(const dpmf_workload *a, int max_loss, const do
     dpmf_i_optimum_free(&o);
 }
 
-static void test_losses(void **unused) {
+static void test_the_explicit_strategy_is_between_the_bounds(void **unused) {
     static const int64_t sizes[] = {1, 2, 3, 64, 65, 300};
     (void)unused;
     for (int i = 0; i < TEXT_COUNT; i++)
@@ -84,7 +84,7 @@ static void test_losses(void **unused) {
             }
 }
 
-static void test_matrix_and_weights(void **unused) {
+static void test_matrices_and_weights_give_the_same_strategy(void **unused) {
     (void)unused;
     for (int i = 0; i < TEXT_COUNT; i++) {
         double weights[40];
@@ -113,7 +113,7 @@ static void test_matrix_and_weights(void **unused) {
 }
 
 /* Far from the solution: X(v) over its largest entry, its diagonal filled up, is no worse than the bound of v. */
-static void test_any_weights(void **unused) {
+static void test_far_from_the_solution_the_strategy_keeps_the_bound_of_v(void **unused) {
     enum { N = 50 };
     uint64_t seed = 4;
     (void)unused;
@@ -143,7 +143,7 @@ static void test_any_weights(void **unused) {
         }
 }
 
-static void test_threads(void **unused) {
+static void test_the_explicit_strategy_has_the_same_bits_for_any_threads(void **unused) {
     enum { N = 333 };
     dpmf_workload *a = workload_of("nesterov:0.9,cooldown:0.5:0.1", N);
     dpmf_i_optimum o = {0};
@@ -178,7 +178,7 @@ static void echo(void *context, int64_t t, int64_t count, const double *x, doubl
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-static void test_refusals(void **unused) {
+static void test_an_explicit_strategy_of_other_or_too_many_steps_is_refused(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 20), *large = workload_of("prefix", 8193), *user = NULL;
     const dpmf_operator identity = {.step = echo};
     dpmf_i_optimum o = {0};
@@ -207,7 +207,7 @@ static void test_refusals(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_an_explicit_strategy_may_fail(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 6), *dense = as_matrix(a);
     dpmf_i_optimum o = {0};
     dpmf_strategy *c = NULL;
@@ -225,9 +225,12 @@ static void test_every_allocation_may_fail(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_losses),      cmocka_unit_test(test_matrix_and_weights),
-        cmocka_unit_test(test_any_weights), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_the_explicit_strategy_is_between_the_bounds),
+        cmocka_unit_test(test_matrices_and_weights_give_the_same_strategy),
+        cmocka_unit_test(test_far_from_the_solution_the_strategy_keeps_the_bound_of_v),
+        cmocka_unit_test(test_the_explicit_strategy_has_the_same_bits_for_any_threads),
+        cmocka_unit_test(test_an_explicit_strategy_of_other_or_too_many_steps_is_refused),
+        cmocka_unit_test(test_any_allocation_of_an_explicit_strategy_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static double dot(const double *x, const double *y) {
 }
 
 /* With exact line searches it is the method of conjugate gradients: as many steps as distinct eigenvalues. */
-static void test_quadratic(void **unused) {
+static void test_as_many_steps_are_needed_as_there_are_eigenvalues(void **unused) {
     double c[N], x[N] = {0}, g[N], next[N], next_g[N], d[N];
     dpmf_i_optimum_lbfgs memory = {0};
     (void)unused;
@@ -54,7 +54,7 @@ static void test_quadratic(void **unused) {
 }
 
 /* H y = s for the newest pair, however many have passed. */
-static void test_secant(void **unused) {
+static void test_the_newest_pair_is_met_exactly(void **unused) {
     double c[N], x[N], g[N], next[N], next_g[N], d[N], y[N];
     uint64_t seed = 1;
     dpmf_i_optimum_lbfgs memory = {0};
@@ -92,7 +92,7 @@ static void test_secant(void **unused) {
     dpmf_i_optimum_lbfgs_free(&memory);
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_the_memory_of_pairs_may_fail(void **unused) {
     dpmf_i_optimum_lbfgs memory = {0};
     (void)unused;
     FAIL_EACH(dpmf_i_optimum_lbfgs_create(3, &memory));
@@ -100,7 +100,8 @@ static void test_every_allocation_may_fail(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quadratic), cmocka_unit_test(test_secant),
-                                       cmocka_unit_test(test_every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_many_steps_are_needed_as_there_are_eigenvalues),
+                                       cmocka_unit_test(test_the_newest_pair_is_met_exactly),
+                                       cmocka_unit_test(test_any_allocation_of_the_memory_of_pairs_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void assert_optimum(const char *text, int64_t n, int max_loss, double val
 }
 
 /* Prefix sums: Pillutla et al. 2025, Tables 2.2 and 2.3, the Dense columns, recomputed to seven digits. */
-static void test_prefix(void **unused) {
+static void test_optima_of_prefix_sums_are_the_published_ones(void **unused) {
     static const struct {
         int64_t n;
         double rms, max;
@@ -56,7 +56,7 @@ static void test_prefix(void **unused) {
 }
 
 /* Total squared losses for few steps, and the optimal column of Denisov et al. 2022, Table 2 (roots of totals). */
-static void test_totals(void **unused) {
+static void test_total_losses_of_few_steps_are_the_published_ones(void **unused) {
     static const struct {
         int64_t n;
         double total;
@@ -73,7 +73,7 @@ static void test_totals(void **unused) {
 }
 
 /* v is the fixed point of phi, and its sum the total squared loss (Denisov et al. 2022, Theorem 3.2). */
-static void test_fixed_point(void **unused) {
+static void test_v_is_the_fixed_point_of_phi(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.9,cooldown:0.25:0.1"};
     (void)unused;
     for (int i = 0; i < 3; i++) {
@@ -123,7 +123,7 @@ static void assert_same_optimum(const dpmf_workload *a, const dpmf_workload *b, 
 }
 
 /* Named workloads against the singular value decomposition of the same matrix; max loss too. */
-static void test_matrix_route(void **unused) {
+static void test_the_matrix_route_finds_the_same_optimum(void **unused) {
     static const char *const texts[] = {"prefix",
                                         "decay:0.1",
                                         "cooldown:0.5:0.01",
@@ -142,7 +142,7 @@ static void test_matrix_route(void **unused) {
 }
 
 /* n = 512: the same bounds from one decomposition at the v that the ladders found. */
-static void test_matrix_bounds(void **unused) {
+static void test_one_decomposition_gives_the_same_bounds(void **unused) {
     static const char *const texts[] = {"momentum:0.95", "momentum:0.95,cooldown:0.25:0.05"};
     enum { N = 512 };
     (void)unused;
@@ -172,7 +172,7 @@ static void test_matrix_bounds(void **unused) {
 }
 
 /* Weights p are the workload diag(sqrt(p)) A; their scale is that of the squared loss. */
-static void test_weights(void **unused) {
+static void test_weights_scale_the_workload(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.5,decay:0.1"};
     (void)unused;
     for (int i = 0; i < 3; i++) {
@@ -198,7 +198,7 @@ static void test_weights(void **unused) {
  * Max loss where most weights vanish; condition numbers of 1e20; two bands at one and two steps; rates of any size. All
  * must converge; a short run of momentum is as bad as its largest entry, since the last answer must be given.
  */
-static void test_hard_cases(void **unused) {
+static void test_hard_workloads_converge(void **unused) {
     static const char *const texts[] = {
         "momentum:0.95", "momentum:0.999",       "momentum:0.95,cooldown:0.25:0.001",
         "nesterov:0.99", "cooldown:0.1:0.0001",  "decay:0.5",
@@ -225,7 +225,7 @@ static void test_hard_cases(void **unused) {
     assert_optimum("momentum:0.95", 64, 1, 20.3086798634, 1e-11, 1e-9);
 }
 
-static void test_scaled_rates(void **unused) {
+static void test_the_optimum_scales_with_the_learning_rate(void **unused) {
     double rates[50];
     (void)unused;
     for (int k = -12; k <= 12; k += 4) {
@@ -257,7 +257,7 @@ static void test_scaled_rates(void **unused) {
 
 /* ---- threads, cancelling ---- */
 
-static void test_threads(void **unused) {
+static void test_the_optimum_has_the_same_bits_for_any_threads(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.95,cooldown:0.25:0.05"};
     enum { N = 5000 };
     (void)unused;
@@ -295,7 +295,7 @@ static int watch(void *context, const char *what, double done) {
     return w->calls++ == w->stop_at;
 }
 
-static void test_cancel(void **unused) {
+static void test_the_optimum_may_be_cancelled_at_every_call(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 300);
     watcher w = {.stop_at = -1};
     dpmf_run run = {.threads = 1, .progress = watch, .context = &w};
@@ -331,7 +331,7 @@ static void refuse(const dpmf_workload *a, int max_loss, const double *weights, 
     assert_true(o.steps == 7 && o.v == NULL);
 }
 
-static void test_refusals(void **unused) {
+static void test_the_optimum_refuses_tolerances_weights_and_operators(void **unused) {
     dpmf_workload *a = workload_of("prefix", 3), *user = NULL, *large = NULL;
     const dpmf_operator identity = {.step = echo};
     double weights[3] = {1, 1, 1};
@@ -370,7 +370,7 @@ static void fail_each(const dpmf_workload *a, int max_loss, const double *weight
     dpmf_i_optimum_free(&o);
 }
 
-static void test_every_allocation_may_fail(void **unused) {
+static void test_any_allocation_of_the_optimum_may_fail(void **unused) {
     double weights[256];
     (void)unused;
     for (int t = 0; t < 256; t++)
@@ -389,12 +389,18 @@ static void test_every_allocation_may_fail(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefix),        cmocka_unit_test(test_totals),
-        cmocka_unit_test(test_fixed_point),   cmocka_unit_test(test_matrix_route),
-        cmocka_unit_test(test_matrix_bounds), cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_hard_cases),    cmocka_unit_test(test_scaled_rates),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_optima_of_prefix_sums_are_the_published_ones),
+        cmocka_unit_test(test_total_losses_of_few_steps_are_the_published_ones),
+        cmocka_unit_test(test_v_is_the_fixed_point_of_phi),
+        cmocka_unit_test(test_the_matrix_route_finds_the_same_optimum),
+        cmocka_unit_test(test_one_decomposition_gives_the_same_bounds),
+        cmocka_unit_test(test_weights_scale_the_workload),
+        cmocka_unit_test(test_hard_workloads_converge),
+        cmocka_unit_test(test_the_optimum_scales_with_the_learning_rate),
+        cmocka_unit_test(test_the_optimum_has_the_same_bits_for_any_threads),
+        cmocka_unit_test(test_the_optimum_may_be_cancelled_at_every_call),
+        cmocka_unit_test(test_the_optimum_refuses_tolerances_weights_and_operators),
+        cmocka_unit_test(test_any_allocation_of_the_optimum_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

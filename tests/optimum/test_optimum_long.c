@@ -24,7 +24,7 @@ static dpmf_i_optimum solve(const dpmf_workload *a, int max_loss, double toleran
 }
 
 /* Pillutla et al. 2025, Tables 2.2 and 2.3 continued: prefix sums, computed independently to seven digits. */
-static void test_long_runs(void **unused) {
+static void test_optima_of_a_million_prefix_sums_are_the_known_ones(void **unused) {
     static const struct {
         int64_t n;
         int max_loss;
@@ -42,7 +42,7 @@ static void test_long_runs(void **unused) {
 }
 
 /* Two bands and schedules over many steps: the bounds meet. */
-static void test_momentum(void **unused) {
+static void test_bounds_of_momentum_over_many_steps_meet(void **unused) {
     static const char *const texts[] = {"momentum:0.95", "momentum:0.999", "nesterov:0.9,cooldown:0.25:0.05",
                                         "momentum:0.95,cooldown:0.25:0.001"};
     (void)unused;
@@ -60,7 +60,7 @@ static void test_momentum(void **unused) {
  * bound is held back by the rounding of small entries of phi (dpmf_i_optimum_phi_floor), 4e-8 with the cooldown, and the ascent
  * must stop there instead of trying for ever.
  */
-static void test_matrix_route(void **unused) {
+static void test_the_whole_ascent_by_decompositions_agrees_and_stops(void **unused) {
     static const char *const texts[] = {"momentum:0.95", "momentum:0.95,cooldown:0.25:0.05"};
     (void)unused;
     for (int i = 0; i < 2; i++) {
@@ -81,7 +81,7 @@ static void test_matrix_route(void **unused) {
     }
 }
 
-static void test_largest_matrix(void **unused) {
+static void test_the_largest_explicit_matrix_is_between_the_bounds(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.999", 8192);
     dpmf_i_optimum o = solve(a, 0, 1e-6);
     dpmf_strategy *c = NULL;
@@ -99,7 +99,7 @@ static void test_largest_matrix(void **unused) {
 }
 
 /* Some lines of tests/data/optimum.csv once more, where Python has numpy and mpmath. */
-static void test_reference(void **unused) {
+static void test_python_computes_reference_optima_again(void **unused) {
     const char *source = getenv("DPMF_SOURCE");
     char command[2048];
     (void)unused;
@@ -112,8 +112,10 @@ static void test_reference(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_runs), cmocka_unit_test(test_momentum),
-                                       cmocka_unit_test(test_matrix_route), cmocka_unit_test(test_largest_matrix),
-                                       cmocka_unit_test(test_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_optima_of_a_million_prefix_sums_are_the_known_ones),
+                                       cmocka_unit_test(test_bounds_of_momentum_over_many_steps_meet),
+                                       cmocka_unit_test(test_the_whole_ascent_by_decompositions_agrees_and_stops),
+                                       cmocka_unit_test(test_the_largest_explicit_matrix_is_between_the_bounds),
+                                       cmocka_unit_test(test_python_computes_reference_optima_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void check_line(dpmf_sampler *s, char *line) {
     assert_memory_equal(batch, want, size * sizeof *want);
 }
 
-static void test_vectors(void **state) {
+static void test_known_batches_stay_the_same(void **state) {
     (void)state;
     const char *source = getenv("DPMF_SOURCE");
     char path[4096], line[512], key_text[65], text[64], label[64];
@@ -86,7 +86,7 @@ static void test_vectors(void **state) {
 }
 
 /* The vectors again in a process of its own for each set of kernels (the choice is made once in a process). */
-static void test_kernels(void **state) {
+static void test_known_batches_stay_the_same_for_every_kernel_set(void **state) {
     (void)state;
     static const char *const names[] = {"ref", "avx2", "avx512"};
     for (int i = 0; i < 3; i++) {
@@ -105,7 +105,7 @@ static void test_kernels(void **state) {
 
 /* ---- words ---- */
 
-static void test_words(void **state) {
+static void test_instruction_sets_give_the_same_words(void **state) {
     (void)state;
     static const char *const names[] = {"ref", "avx2", "avx512"};
     static uint64_t want[DPMF_I_SAMPLER_WORDS_CHUNK], got[DPMF_I_SAMPLER_WORDS_CHUNK];
@@ -126,7 +126,7 @@ static void test_words(void **state) {
     dpmf_i_sampler_words_close(&ref);
 }
 
-static void test_chance(void **state) {
+static void test_chances_are_rounded_down(void **state) {
     (void)state;
     assert_true(dpmf_i_sampler_chance_of(0.5, 1).below == (uint64_t)1 << 63);
     assert_true(dpmf_i_sampler_chance_of(0x1p-64, 1).below == 1);
@@ -151,7 +151,7 @@ static void test_chance(void **state) {
     assert_true(dpmf_i_sampler_chance_says((dpmf_i_sampler_chance){.always = 1}, UINT64_MAX));
 }
 
-static void test_mask(void **state) {
+static void test_masks_are_the_least_that_hold_a_bound(void **state) {
     (void)state;
     for (uint64_t bound = 1; bound < 5000; bound++) {
         const uint64_t mask = dpmf_i_sampler_words_mask(bound);
@@ -194,7 +194,7 @@ static void check_batch(const char *text, int64_t step, const uint8_t in[UNITS])
     dpmf_sampler_free(s);
 }
 
-static void test_many_joins(void **state) {
+static void test_batches_of_many_units_follow_their_words(void **state) {
     (void)state;
     static uint8_t in[UNITS];
     dpmf_i_sampler_words words = words_of("poisson:0.25/5001");
@@ -235,7 +235,7 @@ static void test_many_joins(void **state) {
     dpmf_i_sampler_words_close(&words);
 }
 
-static void test_many_shuffled(void **state) {
+static void test_a_shuffled_order_follows_its_words(void **state) {
     (void)state;
     static int64_t order[UNITS];
     static uint8_t in[UNITS];
@@ -269,7 +269,7 @@ static int fragile(const dpmf_i_kernels_seed_key *expanded, uint64_t high, uint6
 }
 
 /* The batch that could not be drawn is drawn by the next call, whatever had been done of it, and those after it. */
-static void test_failures(void **state) {
+static void test_a_batch_that_failed_is_drawn_by_the_next_call(void **state) {
     (void)state;
     static const char *const texts[] = {"shuffled:700", "poisson:0.02", "block-cyclic:0.02,2", "min-sep:0.1,6",
                                         "scheduled:300,4,5"};
@@ -304,11 +304,16 @@ static void test_failures(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest vectors[] = {cmocka_unit_test(test_vectors)};
+    const struct CMUnitTest vectors[] = {cmocka_unit_test(test_known_batches_stay_the_same)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_kernels),  cmocka_unit_test(test_words),
-        cmocka_unit_test(test_chance),        cmocka_unit_test(test_mask),     cmocka_unit_test(test_many_joins),
-        cmocka_unit_test(test_many_shuffled), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_known_batches_stay_the_same),
+        cmocka_unit_test(test_known_batches_stay_the_same_for_every_kernel_set),
+        cmocka_unit_test(test_instruction_sets_give_the_same_words),
+        cmocka_unit_test(test_chances_are_rounded_down),
+        cmocka_unit_test(test_masks_are_the_least_that_hold_a_bound),
+        cmocka_unit_test(test_batches_of_many_units_follow_their_words),
+        cmocka_unit_test(test_a_shuffled_order_follows_its_words),
+        cmocka_unit_test(test_a_batch_that_failed_is_drawn_by_the_next_call),
     };
     if (dpmf_key_testing(5, key) != DPMF_OK) return 1;
     if (argc == 2 && strcmp(argv[1], "vectors") == 0) return cmocka_run_group_tests(vectors, NULL, NULL);

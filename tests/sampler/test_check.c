@@ -77,7 +77,7 @@ static int compare_all(int64_t n, const dpmf_participation *assumed) {
     return accepted;
 }
 
-static void test_patterns(void **state) {
+static void test_a_sampler_fits_where_its_patterns_are_among_the_assumed(void **state) {
     (void)state;
     static const dpmf_participation_kind kinds[] = {DPMF_PARTICIPATION_SINGLE, DPMF_PARTICIPATION_CYCLIC,
                                                     DPMF_PARTICIPATION_MIN_SEPARATION, DPMF_PARTICIPATION_SHUFFLED,
@@ -99,7 +99,7 @@ static void test_patterns(void **state) {
 }
 
 /* Samplers that draw at random have no participation that is sure: nothing but full will do. */
-static void test_random_samplers(void **state) {
+static void test_random_samplers_fit_full_participation_alone(void **state) {
     (void)state;
     static const char *const texts[] = {"poisson:0.1", "block-cyclic:0.1,3", "balls-in-bins:3", "min-sep:0.1,3",
                                         "poisson:1"};
@@ -150,7 +150,7 @@ static void check_sampled(const char *assumed, const char *text, int accepted) {
     dpmf_participation_free(p);
 }
 
-static void test_sampled(void **state) {
+static void test_a_sampling_fits_where_it_is_the_assumed_or_less(void **state) {
     (void)state;
     static const struct {
         const char *assumed, *text;
@@ -191,7 +191,7 @@ static void test_sampled(void **state) {
 
 /* Mechanisms as they are made, for a plain run and an amplified one. */
 /* One unit more or less moves others: only coins that a unit has to itself realise add-remove adjacency. */
-static void test_adjacency(void **state) {
+static void test_add_remove_needs_coins_of_a_units_own(void **state) {
     static const struct {
         const char *text;
         dpmf_sampling sampling;
@@ -221,7 +221,7 @@ static void test_adjacency(void **state) {
     }
 }
 
-static void test_mechanisms(void **state) {
+static void test_a_mechanism_says_what_it_assumes_and_what_is_done(void **state) {
     (void)state;
     dpmf_workload *a = NULL;
     dpmf_participation *p = NULL;
@@ -256,8 +256,11 @@ static void test_mechanisms(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),  cmocka_unit_test(test_random_samplers), cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_adjacency), cmocka_unit_test(test_mechanisms),
+        cmocka_unit_test(test_a_sampler_fits_where_its_patterns_are_among_the_assumed),
+        cmocka_unit_test(test_random_samplers_fit_full_participation_alone),
+        cmocka_unit_test(test_a_sampling_fits_where_it_is_the_assumed_or_less),
+        cmocka_unit_test(test_add_remove_needs_coins_of_a_units_own),
+        cmocka_unit_test(test_a_mechanism_says_what_it_assumes_and_what_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

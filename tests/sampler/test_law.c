@@ -54,7 +54,7 @@ static int64_t total(const uint8_t *in, int64_t count) {
 
 /* ---- Poisson ---- */
 
-static void test_poisson(void **state) {
+static void test_poisson_coins_are_independent(void **state) {
     (void)state;
     enum { UNITS = 5000, STEPS = 800 };
     const double q = 0.03;
@@ -89,7 +89,7 @@ static void test_poisson(void **state) {
     free(in);
 }
 
-static void test_extremes(void **state) {
+static void test_probability_one_takes_all_and_a_tiny_one_nobody(void **state) {
     (void)state;
     uint8_t *always = run("poisson:1", 300, 20, 1), *never = run("poisson:1e-25", 300, 20, 1);
     assert_int_equal(total(always, 300 * 20), 300 * 20);
@@ -100,7 +100,7 @@ static void test_extremes(void **state) {
 
 /* ---- block-cyclic ---- */
 
-static void test_blocks(void **state) {
+static void test_blocks_are_dealt_evenly_and_coins_are_independent(void **state) {
     (void)state;
     enum { UNITS = 5003, B = 7, STEPS = 700 };
     const double p = 0.05 * B;
@@ -135,7 +135,7 @@ static void test_blocks(void **state) {
 }
 
 /* A probability of Q B = 1 takes the whole block: every unit once in a round. */
-static void test_whole_blocks(void **state) {
+static void test_a_whole_block_takes_every_unit_once_in_a_round(void **state) {
     (void)state;
     enum { UNITS = 100, B = 4, STEPS = 40, KEYS = 4000 };
     uint8_t *in = run("block-cyclic:0.25,4", UNITS, STEPS, 4);
@@ -164,7 +164,7 @@ static void test_whole_blocks(void **state) {
 
 /* ---- balls in bins ---- */
 
-static void test_bins(void **state) {
+static void test_bins_are_uniform_and_kept(void **state) {
     (void)state;
     enum { UNITS = 60000, B = 11, STEPS = 2 * B };
     uint8_t *in = run("balls-in-bins:11", UNITS, STEPS, 5);
@@ -197,7 +197,7 @@ static void test_bins(void **state) {
 
 /* ---- min-sep ---- */
 
-static void test_separated(void **state) {
+static void test_separated_units_wait_and_then_join_at_the_rate(void **state) {
     (void)state;
     enum { UNITS = 40000, B = 5, STEPS = 60 };
     const double p = 0.2;
@@ -238,7 +238,7 @@ static void test_separated(void **state) {
 
 /* ---- orders ---- */
 
-static void test_orders(void **state) {
+static void test_every_epoch_takes_every_unit_once_in_a_new_order(void **state) {
     (void)state;
     enum { UNITS = 23, M = 5, B = 5, EPOCHS = 6000 };
     uint8_t *in = run("shuffled:5", UNITS, B * EPOCHS, 7), *fixed = run("cyclic:5", UNITS, B * 20, 7);
@@ -277,7 +277,7 @@ static void test_orders(void **state) {
 }
 
 /* All 120 orders of five units, as often. */
-static void test_permutations(void **state) {
+static void test_all_orders_come_equally_often(void **state) {
     (void)state;
     enum { N = 5, ORDERS = 120, EPOCHS = 40000 };
     int64_t seen[3125] = {0};
@@ -301,7 +301,7 @@ static void test_permutations(void **state) {
 
 /* ---- scheduled ---- */
 
-static void test_scheduled(void **state) {
+static void test_scheduled_units_wait_and_take_part_equally(void **state) {
     (void)state;
     enum { UNITS = 97, M = 10, K = 4, B = 6, STEPS = 50, KEYS = 3000 };
     uint8_t *in = run("scheduled:10,4,6", UNITS, STEPS, 9);
@@ -340,9 +340,15 @@ static void test_scheduled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_poisson),   cmocka_unit_test(test_extremes),  cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_bins),      cmocka_unit_test(test_orders),    cmocka_unit_test(test_whole_blocks),
-        cmocka_unit_test(test_separated), cmocka_unit_test(test_scheduled), cmocka_unit_test(test_permutations),
+        cmocka_unit_test(test_poisson_coins_are_independent),
+        cmocka_unit_test(test_probability_one_takes_all_and_a_tiny_one_nobody),
+        cmocka_unit_test(test_blocks_are_dealt_evenly_and_coins_are_independent),
+        cmocka_unit_test(test_bins_are_uniform_and_kept),
+        cmocka_unit_test(test_every_epoch_takes_every_unit_once_in_a_new_order),
+        cmocka_unit_test(test_a_whole_block_takes_every_unit_once_in_a_round),
+        cmocka_unit_test(test_separated_units_wait_and_then_join_at_the_rate),
+        cmocka_unit_test(test_scheduled_units_wait_and_take_part_equally),
+        cmocka_unit_test(test_all_orders_come_equally_often),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

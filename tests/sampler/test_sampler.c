@@ -47,7 +47,7 @@ static void check_step_is(dpmf_sampler *s, const recorded *r, int64_t t) {
     assert_memory_equal(batch, r->batch[t], (size_t)count * sizeof *batch);
 }
 
-static void test_seek(void **state) {
+static void test_seeking_draws_the_batch_of_any_step(void **state) {
     (void)state;
     recorded *r = malloc(sizeof *r);
     for (int i = 0; i < TEXT_COUNT; i++) {
@@ -77,7 +77,7 @@ static void test_seek(void **state) {
 }
 
 /* Another key, label, text or number of units: other batches (but for the public order). */
-static void test_differ(void **state) {
+static void test_another_key_label_text_or_size_draws_other_batches(void **state) {
     (void)state;
     static int64_t a[UNITS], b[UNITS];
     for (int i = 1; i < TEXT_COUNT; i++) {
@@ -118,7 +118,7 @@ static void check_claims(const char *text, int64_t units, int64_t steps, const c
     dpmf_sampler_free(s);
 }
 
-static void test_claims(void **state) {
+static void test_a_sampler_claims_what_it_realises(void **state) {
     (void)state;
     check_claims("cyclic:10", 100, 40, "cyclic:10", "cyclic:4,10", 10, 10);
     check_claims("cyclic:1e1", 101, 40, "cyclic:10", "cyclic:4,11", 10, 101.0 / 11);
@@ -139,7 +139,7 @@ static void test_claims(void **state) {
 
 /* ---- offers ---- */
 
-static void test_offers(void **state) {
+static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
     (void)state;
     enum { CLIENTS = 3000, ROUNDS = 60, M = 50, K = 3, B = 7 };
     static int64_t times[CLIENTS], last[CLIENTS], offer[CLIENTS], batch[M];
@@ -178,7 +178,7 @@ static void test_offers(void **state) {
     dpmf_sampler_free(s);
 }
 
-static void test_bad_offers(void **state) {
+static void test_offers_that_do_not_rise_or_fit_are_refused(void **state) {
     (void)state;
     int64_t batch[4], count = 9;
     dpmf_sampler *s = make("scheduled:4,2,2", 10, 5, NULL), *other = make("cyclic:4", 10, 5, NULL);
@@ -205,7 +205,7 @@ static void test_bad_offers(void **state) {
 
 /* ---- refusals ---- */
 
-static void test_refusals(void **state) {
+static void test_sampler_texts_out_of_range_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *text, *says;
@@ -255,7 +255,7 @@ static void test_refusals(void **state) {
 }
 
 /* Many units cost nothing where nothing is kept of each. */
-static void test_many_units(void **state) {
+static void test_many_units_cost_nothing_where_nothing_is_kept(void **state) {
     (void)state;
     const int64_t most = (int64_t)1 << 53;
     int64_t batch[3], count = 0;
@@ -312,7 +312,7 @@ static void check_state(const char *text, recorded *r) {
     dpmf_sampler_free(again);
 }
 
-static void test_states(void **state) {
+static void test_a_state_goes_on_with_the_same_batches(void **state) {
     (void)state;
     recorded *r = malloc(sizeof *r);
     for (int i = 1; i < TEXT_COUNT; i++)
@@ -321,7 +321,7 @@ static void test_states(void **state) {
 }
 
 /* A state with offers in its past goes on as the sampler itself does, and knows that it cannot seek. */
-static void test_state_of_offers(void **state) {
+static void test_a_state_with_offers_goes_on_but_cannot_seek(void **state) {
     (void)state;
     int64_t offer[50], batch[2][10], count[2];
     uint8_t *bytes = NULL;
@@ -349,7 +349,7 @@ static void test_state_of_offers(void **state) {
 
 /* ---- memory ---- */
 
-static void test_memory(void **state) {
+static void test_any_allocation_of_a_sampler_may_fail(void **state) {
     (void)state;
     for (int i = 0; i < TEXT_COUNT; i++) {
         const uint64_t before = dpmf_memory_in_use();
@@ -366,10 +366,16 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seek),       cmocka_unit_test(test_differ),     cmocka_unit_test(test_claims),
-        cmocka_unit_test(test_offers),     cmocka_unit_test(test_bad_offers), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_many_units), cmocka_unit_test(test_states),     cmocka_unit_test(test_state_of_offers),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_seeking_draws_the_batch_of_any_step),
+        cmocka_unit_test(test_another_key_label_text_or_size_draws_other_batches),
+        cmocka_unit_test(test_a_sampler_claims_what_it_realises),
+        cmocka_unit_test(test_offered_clients_are_taken_as_often_as_they_may),
+        cmocka_unit_test(test_offers_that_do_not_rise_or_fit_are_refused),
+        cmocka_unit_test(test_sampler_texts_out_of_range_are_refused),
+        cmocka_unit_test(test_many_units_cost_nothing_where_nothing_is_kept),
+        cmocka_unit_test(test_a_state_goes_on_with_the_same_batches),
+        cmocka_unit_test(test_a_state_with_offers_goes_on_but_cannot_seek),
+        cmocka_unit_test(test_any_allocation_of_a_sampler_may_fail),
     };
     if (dpmf_key_testing(5, key) != DPMF_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);

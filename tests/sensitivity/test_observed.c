@@ -130,7 +130,7 @@ static dpmf_strategy *mixed_toeplitz(int64_t steps) {
     return s;
 }
 
-static void test_brute_force(void **unused) {
+static void test_a_log_has_the_sensitivity_that_brute_force_finds(void **unused) {
     (void)unused;
     for (int i = 0; i < 12; i++) {
         dpmf_strategy *s = i == 0   ? family("toeplitz", 48, 1, 0)
@@ -172,7 +172,7 @@ static void check_cyclic(const dpmf_strategy *s, int64_t k, int64_t b) {
     free(l);
 }
 
-static void test_cyclic(void **unused) {
+static void test_a_log_of_cyclic_passes_has_the_cyclic_sensitivity(void **unused) {
     (void)unused;
     dpmf_strategy *all[] = {family("toeplitz", 200, 1, 0), family("toeplitz", 200, 2, 1), family("identity", 200, 1, 0),
                             family("tree", 200, 1, 0),     mixed_toeplitz(200),           tvblt(200, "prefix"),
@@ -185,7 +185,7 @@ static void test_cyclic(void **unused) {
 }
 
 /* All separated patterns of three steps: as min-separation says. A log of some of them: no more. */
-static void test_separated(void **unused) {
+static void test_a_log_of_all_separated_patterns_has_their_sensitivity(void **unused) {
     dpmf_strategy *s = random_dense(24, 0, 8);
     log_ *l = calloc(1, sizeof *l);
     int64_t unit = 0;
@@ -225,7 +225,7 @@ static dpmf_strategy *of_kind(int kind, int64_t n) {
 }
 
 /* More units than are looked at first. C >= 0: the columns of a unit added up. */
-static void test_many_units(void **unused) {
+static void test_the_worst_of_many_units_is_found(void **unused) {
     enum { N = 600 };
     (void)unused;
     for (int kind = 0; kind < 2; kind++) {
@@ -289,7 +289,7 @@ static void check_sums(const dpmf_i_sensitivity_lines *lines, int64_t pattern,
 }
 
 /* Room for a few lines at a time: every entry is taken once all the same. By rows for a TV-BLT. */
-static void test_lines(void **unused) {
+static void test_few_lines_at_a_time_take_every_entry_once(void **unused) {
     enum { N = 600, PATTERNS = 60 };
     (void)unused;
     for (int kind = 0; kind < 4; kind++) {
@@ -323,7 +323,7 @@ static void test_lines(void **unused) {
 }
 
 /* Equal patterns are one, named by the smallest unit. */
-static void test_equal_patterns(void **unused) {
+static void test_equal_patterns_are_one_named_by_the_smallest_unit(void **unused) {
     dpmf_strategy *s = family("toeplitz", 100, 1, 0);
     log_ *l = calloc(1, sizeof *l);
     dpmf_i_sensitivity_log log = {0};
@@ -344,7 +344,7 @@ static void test_equal_patterns(void **unused) {
 }
 
 /* So many lines that only column norms are affordable: labelled, and above the truth; one step each: exact. */
-static void test_too_long(void **unused) {
+static void test_a_log_too_long_for_entries_is_bounded_by_norms(void **unused) {
     const int64_t n = (int64_t)3000000;
     const double scale[2] = {0.2, 0.1}, gap[2] = {0.1, 1e-3};
     dpmf_strategy *s = NULL;
@@ -368,7 +368,7 @@ static void test_too_long(void **unused) {
     dpmf_strategy_free(s);
 }
 
-static void test_adjacency(void **unused) {
+static void test_replacing_a_unit_doubles_what_was_observed(void **unused) {
     dpmf_strategy *s = family("toeplitz", 48, 1, 0);
     log_ *l = random_log(48, 10, 5, 1);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
@@ -382,7 +382,7 @@ static void test_adjacency(void **unused) {
     dpmf_strategy_free(s);
 }
 
-static void test_refusals(void **unused) {
+static void test_a_log_with_steps_outside_or_twice_is_refused(void **unused) {
     dpmf_strategy *s = family("toeplitz", 48, 1, 0);
     const int64_t unit[4] = {-3, 8, -3, -3}, step[4] = {1, 1, 47, 1}, outside[3] = {0, 48, 1}, before[3] = {0, 1, -1};
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
@@ -423,7 +423,7 @@ static int stop_at(void *context, const char *what, double done) {
     return --*left == 0;
 }
 
-static void test_threads_stops_and_memory(void **unused) {
+static void test_threads_stops_and_lost_memory_do_not_change_a_log(void **unused) {
     (void)unused;
     for (int i = 0; i < 3; i++) {
         dpmf_strategy *s = i == 0   ? random_dense(64, 0, 21)
@@ -461,11 +461,16 @@ static void test_threads_stops_and_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_brute_force), cmocka_unit_test(test_cyclic),
-        cmocka_unit_test(test_separated),   cmocka_unit_test(test_many_units),
-        cmocka_unit_test(test_lines),       cmocka_unit_test(test_equal_patterns),
-        cmocka_unit_test(test_too_long),    cmocka_unit_test(test_adjacency),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_threads_stops_and_memory),
+        cmocka_unit_test(test_a_log_has_the_sensitivity_that_brute_force_finds),
+        cmocka_unit_test(test_a_log_of_cyclic_passes_has_the_cyclic_sensitivity),
+        cmocka_unit_test(test_a_log_of_all_separated_patterns_has_their_sensitivity),
+        cmocka_unit_test(test_the_worst_of_many_units_is_found),
+        cmocka_unit_test(test_few_lines_at_a_time_take_every_entry_once),
+        cmocka_unit_test(test_equal_patterns_are_one_named_by_the_smallest_unit),
+        cmocka_unit_test(test_a_log_too_long_for_entries_is_bounded_by_norms),
+        cmocka_unit_test(test_replacing_a_unit_doubles_what_was_observed),
+        cmocka_unit_test(test_a_log_with_steps_outside_or_twice_is_refused),
+        cmocka_unit_test(test_threads_stops_and_lost_memory_do_not_change_a_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

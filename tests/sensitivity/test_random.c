@@ -81,7 +81,7 @@ static void compare(const dpmf_strategy *s, const dpmf_participation *p, uint64_
     assert_true(square <= r.absolute * (1 + 1e-12));
 }
 
-static void test_random_matrices(void **unused) {
+static void test_random_matrices_are_exact_or_bounded_from_above(void **unused) {
     uint64_t seed = 1;
     tally t = {0};
     (void)unused;
@@ -129,7 +129,7 @@ static dpmf_strategy *some_family(uint64_t *seed, int index, int *n) {
     return out;
 }
 
-static void test_random_families(void **unused) {
+static void test_random_families_are_exact_or_bounded_from_above(void **unused) {
     uint64_t seed = 2;
     tally t = {0};
     (void)unused;
@@ -145,7 +145,7 @@ static void test_random_families(void **unused) {
 }
 
 /* Each bound by name: what its formula says, never below what vectors reach. */
-static void test_forced_bounds(void **unused) {
+static void test_each_bound_by_name_is_its_formula(void **unused) {
     uint64_t seed = 3;
     (void)unused;
     for (int i = 0; i < 300; i++) {
@@ -184,7 +184,7 @@ static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const
     check_ok(dpmf_i_base_pool_create(1, &task->pool));
 }
 
-static void test_upper_bounds(void **unused) {
+static void test_every_route_bounds_what_vectors_reach(void **unused) {
     uint64_t seed = 4;
     const dpmf_run run = dpmf_run_defaults();
     double sum = 0;
@@ -226,7 +226,7 @@ static void test_upper_bounds(void **unused) {
 
 /* Epochs longer than are looked at step by step: places taken together bound what each of them gives, and not far
  * above. */
-static void test_long_epochs(void **unused) {
+static void test_places_taken_together_bound_each_of_them(void **unused) {
     enum { N = 1000 };
     const dpmf_run run = dpmf_run_defaults();
     double c[N];
@@ -250,7 +250,7 @@ static void test_long_epochs(void **unused) {
 }
 
 /* With less work and memory allowed than is usual, other routes are taken, and what must hold still holds. */
-static void test_limits(void **unused) {
+static void test_less_work_and_memory_still_gives_bounds(void **unused) {
     uint64_t seed = 7;
     const dpmf_run run = dpmf_run_defaults();
     int exact = 0, upper = 0;
@@ -292,7 +292,7 @@ static void test_limits(void **unused) {
  * and the best vectors turn by pi/k from each to the next, f = 2k + 2k cos(pi/k). The ascent is slow to find that, and
  * its bound must hold wherever it stops.
  */
-static void test_ring(void **unused) {
+static void test_the_ascent_bounds_a_frustrated_ring(void **unused) {
     static const int sizes[] = {3, 4, 10, 50, 200};
     int short_of = 0;
     (void)unused;
@@ -327,7 +327,7 @@ static void test_ring(void **unused) {
 }
 
 /* Many patterns: batches of the search, with negative entries everywhere. */
-static void test_many_patterns(void **unused) {
+static void test_many_patterns_with_negative_entries_are_searched(void **unused) {
     enum { N = 600 };
     uint64_t seed = 5;
     double c[N];
@@ -351,14 +351,14 @@ static void test_many_patterns(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_matrices),
-        cmocka_unit_test(test_random_families),
-        cmocka_unit_test(test_forced_bounds),
-        cmocka_unit_test(test_upper_bounds),
-        cmocka_unit_test(test_long_epochs),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_many_patterns),
+        cmocka_unit_test(test_random_matrices_are_exact_or_bounded_from_above),
+        cmocka_unit_test(test_random_families_are_exact_or_bounded_from_above),
+        cmocka_unit_test(test_each_bound_by_name_is_its_formula),
+        cmocka_unit_test(test_every_route_bounds_what_vectors_reach),
+        cmocka_unit_test(test_places_taken_together_bound_each_of_them),
+        cmocka_unit_test(test_less_work_and_memory_still_gives_bounds),
+        cmocka_unit_test(test_the_ascent_bounds_a_frustrated_ring),
+        cmocka_unit_test(test_many_patterns_with_negative_entries_are_searched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

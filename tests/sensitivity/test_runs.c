@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static void test_adjacency(void **unused) {
+static void test_replacing_a_unit_doubles_the_sensitivity(void **unused) {
     dpmf_strategy *s = random_dense(30, 0, 1);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     double value = compute_with(s, "cyclic:3,10", o).value;
@@ -20,7 +20,7 @@ static void test_adjacency(void **unused) {
     dpmf_strategy_free(s);
 }
 
-static void test_refusals(void **unused) {
+static void test_bounds_that_cannot_be_had_are_refused(void **unused) {
     dpmf_strategy *s = family("tree-online", 1000, 1, 0);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_sensitivity found = {0};
@@ -102,7 +102,7 @@ static int stop_at(void *context, const char *what, double done) {
     return --*left == 0;
 }
 
-static void test_every_path(void **unused) {
+static void test_every_path_survives_threads_stops_and_lost_memory(void **unused) {
     (void)unused;
     for (int i = 0; i < PATH_COUNT; i++) {
         const path *x = &PATHS[i];
@@ -161,7 +161,7 @@ static void meter_release(void *context, void *memory) {
     free(block);
 }
 
-static void test_a_million_steps(void **unused) {
+static void test_a_million_steps_fit_in_memory(void **unused) {
     enum { N = 1000000 };
     static const struct {
         const char *name, *participation;
@@ -201,10 +201,10 @@ static void test_a_million_steps(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adjacency),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_path),
-        cmocka_unit_test(test_a_million_steps),
+        cmocka_unit_test(test_replacing_a_unit_doubles_the_sensitivity),
+        cmocka_unit_test(test_bounds_that_cannot_be_had_are_refused),
+        cmocka_unit_test(test_every_path_survives_threads_stops_and_lost_memory),
+        cmocka_unit_test(test_a_million_steps_fit_in_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void check_family(const char *name, int64_t steps, int64_t stamps, const 
 }
 
 /* Small matrices worked out by hand; Choquette-Choo et al. 2023, Appendix H.2. */
-static void test_small(void **unused) {
+static void test_small_matrices_have_the_values_worked_out_by_hand(void **unused) {
     const double four[16] = {1, 0, 0, 0, 2, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, -6};
     const double singular[25] = {[6] = 3, [18] = 1, [24] = 2};
     /* C'C = [6 3 3; 3 6 -3; 3 -3 6]/24: signs reach 1, vectors 9/8 */
@@ -55,7 +55,7 @@ static void test_small(void **unused) {
 }
 
 /* Participations counted under the nodes of trees: complete nodes alone, and every touched node. */
-static void test_trees(void **unused) {
+static void test_trees_count_participations_under_their_nodes(void **unused) {
     static const struct {
         const char *participation;
         int64_t steps;
@@ -82,7 +82,7 @@ static void test_trees(void **unused) {
 }
 
 /* The FFT mechanism, Choquette-Choo et al. 2023, Table 1: n = 2000, (20, 100). Negative entries, and yet exact. */
-static void test_fft(void **unused) {
+static void test_the_fft_mechanism_is_exact_in_spite_of_negative_entries(void **unused) {
     static const int stamps[] = {1, 2, 5, 10, 20};
     static const double exact[] = {339.148651, 185.206839, 93.379054, 63.355375, 48.942696};
     static const double spectral[] = {344.641928, 187.718755, 93.986491, 63.355375, 48.942696};
@@ -95,7 +95,7 @@ static void test_fft(void **unused) {
     }
 }
 
-static void test_closed_forms(void **unused) {
+static void test_identity_prefix_and_stamps_have_closed_forms(void **unused) {
     (void)unused;
     dpmf_strategy *s = family("identity", 1000, 1, 0);
     static const char *const kinds[] = {"cyclic:10,100", "minsep:10,100", "shuffled:10,100", "minsep:10,7"};
@@ -159,7 +159,7 @@ static void check_routes(const filter *f, const char *participation, int exact) 
         dpmf_strategy_free(s[i]);
 }
 
-static void test_routes(void **unused) {
+static void test_a_filter_has_one_sensitivity_by_every_route(void **unused) {
     filter falling = {.count = 30}, swinging = {.count = 14};
     (void)unused;
     for (int j = 0; j < 40; j++) {
@@ -182,7 +182,7 @@ static void test_routes(void **unused) {
 }
 
 /* A long operator has no X to look at: the sum of column norms bounds its sensitivity. */
-static void test_long_operator(void **unused) {
+static void test_a_long_operator_is_bounded_by_its_column_norms(void **unused) {
     enum { N = DPMF_I_SENSITIVITY_COLUMNS_MAX + 104 };
     filter f = {.count = 3, .c = {1, 0.5, 0.25}};
     const dpmf_operator operator_ = {&f, 2, filter_step, NULL};
@@ -206,7 +206,7 @@ static void test_long_operator(void **unused) {
 }
 
 /* Upper bounds of larger cases stand above evenly spaced steps, and of Toeplitz matrices not far above. */
-static void test_larger_bounds(void **unused) {
+static void test_bounds_of_larger_cases_are_close(void **unused) {
     (void)unused;
     for (int normalize = 0; normalize < 2; normalize++) {
         dpmf_strategy *s = family("toeplitz", 2000, 1, normalize);
@@ -227,7 +227,7 @@ static void test_larger_bounds(void **unused) {
 }
 
 /* Too large for the closer ways: the bounds that are left, where they are known to be attained or in closed form. */
-static void test_too_large(void **unused) {
+static void test_bounds_are_left_where_the_closer_ways_are_too_large(void **unused) {
     enum { N = 1000000 };
     const double two[2] = {1, -0.5}, three[3] = {1, -0.5, 0.25};
     double *c = malloc(N * sizeof *c);
@@ -263,9 +263,14 @@ static void test_too_large(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),         cmocka_unit_test(test_trees),     cmocka_unit_test(test_fft),
-        cmocka_unit_test(test_closed_forms),  cmocka_unit_test(test_routes),    cmocka_unit_test(test_long_operator),
-        cmocka_unit_test(test_larger_bounds), cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_small_matrices_have_the_values_worked_out_by_hand),
+        cmocka_unit_test(test_trees_count_participations_under_their_nodes),
+        cmocka_unit_test(test_the_fft_mechanism_is_exact_in_spite_of_negative_entries),
+        cmocka_unit_test(test_identity_prefix_and_stamps_have_closed_forms),
+        cmocka_unit_test(test_a_filter_has_one_sensitivity_by_every_route),
+        cmocka_unit_test(test_a_long_operator_is_bounded_by_its_column_norms),
+        cmocka_unit_test(test_bounds_of_larger_cases_are_close),
+        cmocka_unit_test(test_bounds_are_left_where_the_closer_ways_are_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void check_relative(double got, double want, double tolerance) {
 
 /* ---- closed forms ---- */
 
-static void test_losses(void **unused) {
+static void test_closed_forms_of_a_blt_agree_with_the_reference(void **unused) {
     FILE *file = open_reference();
     char line[4096], *f[FIELDS];
     int lines = 0, large = 0;
@@ -87,7 +87,7 @@ static void test_losses(void **unused) {
     assert_true(lines > 60 && large > 10);
 }
 
-static void test_inverse(void **unused) {
+static void test_the_inverse_of_a_blt_agrees_with_the_reference(void **unused) {
     FILE *file = open_reference();
     char line[4096], *f[FIELDS];
     int lines = 0;
@@ -114,7 +114,7 @@ static void test_inverse(void **unused) {
 }
 
 /* There and back for random parameters of very different sizes. */
-static void test_round_trip(void **unused) {
+static void test_inverting_a_blt_twice_gives_it_back(void **unused) {
     uint64_t seed = 3;
     (void)unused;
     for (int trial = 0; trial < 300; trial++) {
@@ -142,7 +142,7 @@ static void test_round_trip(void **unused) {
 }
 
 /* Against sums in long double; slopes against differences of sums. */
-static void test_geometric_sums(void **unused) {
+static void test_geometric_sums_and_slopes_agree_with_long_sums(void **unused) {
     const double gaps[] = {0, 1e-20, 1e-9, 1e-4, 0.9e-3, 1.1e-3, 0.01, 0.3, 0.99, 1, 1.01, 1.5};
     const int counts[] = {1, 2, 3, 10, 100, 999, 1000, 1001};
     (void)unused;
@@ -168,7 +168,7 @@ static void test_geometric_sums(void **unused) {
     check_near(dpmf_i_strategy_geometric(0, 0.5).value, 0, 0);
 }
 
-static void test_coefficients(void **unused) {
+static void test_coefficients_of_a_blt_are_sums_of_powers(void **unused) {
     enum { N = 3000 };
     const double scale[] = {0.2, 0.1, -0.05, 0.3}, gap[] = {0.3, 1e-3, 1e-6, 1};
     dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(4, scale, gap);
@@ -186,7 +186,7 @@ static void test_coefficients(void **unused) {
 
 /* The approximation of the square root, which is the best Toeplitz C for the max loss (Pillutla et al. 2025, Theorem
  * 2.7): with enough buffers its loss is that of the square root, and in any number it is a mechanism. */
-static void test_rational(void **unused) {
+static void test_the_rational_start_nears_the_square_root(void **unused) {
     const int64_t steps[] = {8, 64, 1024, 8192};
     const double root[] = {1.718379, 2.388848, 3.272554, 3.934529}; /* max loss of the square root */
     (void)unused;
@@ -206,7 +206,7 @@ static void test_rational(void **unused) {
         }
 }
 
-static void test_closed_forms_refuse(void **unused) {
+static void test_closed_forms_refuse_what_they_do_not_hold_for(void **unused) {
     const double half[] = {0.5, 0.6}, negative[] = {0.5, -0.1}, gap[] = {0.5, 0.1}, same[] = {0.1, 0.1};
     dpmf_i_strategy_blt_parameters rising = dpmf_i_strategy_blt_make(2, half, gap),
                                    mixed = dpmf_i_strategy_blt_make(2, negative, gap);
@@ -237,7 +237,7 @@ static const double DECAYS[][3] = {{0.5},           {0.9, 0},        {0.2, 0.8, 
                                    {0.5, 0.9, 0.1}, {0.7, 0.7, 0.7}, {0.5, 0.5, 0}};
 static const int COUNTS[] = {1, 2, 3, 3, 3, 3};
 
-static void test_against_dense(void **unused) {
+static void test_a_blt_is_what_its_matrix_is(void **unused) {
     static const char *const workloads[] = {"prefix", "momentum:0.9", "nesterov:0.8,decay:0.1", "cooldown:0.5:0.1",
                                             "momentum:0.95,cooldown:0.25:0.05"};
     (void)unused;
@@ -269,7 +269,7 @@ static void test_against_dense(void **unused) {
 }
 
 /* Several participations: the general code on the materialized column, and the closed form. */
-static void test_sensitivity(void **unused) {
+static void test_the_closed_form_is_the_general_sensitivity(void **unused) {
     static const char *const texts[] = {"single", "cyclic:4,25", "minsep:4,25", "minsep:3,20", "full", "cyclic:7,15"};
     dpmf_strategy *s = make(100, COUNTS[2], SCALES[2], DECAYS[2]);
     (void)unused;
@@ -288,7 +288,7 @@ static void test_sensitivity(void **unused) {
 }
 
 /* Two buffers for 100 000 steps; sensitivity and errors were computed independently from the matrix. */
-static void test_known(void **unused) {
+static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     const double scale[] = {0.0122853238, 0.1878393665}, decay[] = {0.9999528892, 0.9857068667};
     const int64_t n = 100000;
     dpmf_strategy *s = make(n, 2, scale, decay);
@@ -318,7 +318,7 @@ static void test_known(void **unused) {
 }
 
 /* Nothing of it grows with the steps. */
-static void test_many_steps(void **unused) {
+static void test_a_blt_of_ten_billion_steps_takes_no_memory(void **unused) {
     const double scale[] = {1e-5, 0.3}, gap[] = {1e-10, 0.2}, *found_scale = NULL, *found_gap = NULL;
     double state[2] = {0}, row = 0, seed = 1;
     uint64_t before = dpmf_memory_in_use();
@@ -339,7 +339,7 @@ static void test_many_steps(void **unused) {
 
 /* ---- files ---- */
 
-static void test_file(void **unused) {
+static void test_a_blt_comes_back_from_its_bytes(void **unused) {
     const double scale[] = {1e-3, 0.3, 0.02}, gap[] = {3.3333333333333333e-17, 0.25, 1e-3};
     dpmf_strategy *s = NULL, *normal = NULL;
     dpmf_workload *a = NULL;
@@ -374,7 +374,7 @@ static void test_file(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_bad_file(void **unused) {
+static void test_a_file_with_a_bad_blt_is_refused(void **unused) {
     const double scale[17] = {0.1, 0.2}, gap[17] = {0.5, 0.1}, zero[] = {0.5, 0}, above[] = {0.5, 1.5};
     const struct {
         int64_t count, gaps;
@@ -395,7 +395,7 @@ static void test_bad_file(void **unused) {
 
 /* ---- refusals ---- */
 
-static void test_bad_arguments(void **unused) {
+static void test_a_blt_out_of_range_is_refused(void **unused) {
     const double scale[17] = {0.1, 0.2}, good[17] = {0.5, 0.1}, one[] = {0.5, 1}, below[] = {0.5, -1e-9};
     const double nan_decay[] = {0.5, NAN}, infinite[] = {0.1, INFINITY}, zero[] = {0.5, 0}, huge[] = {1e308, 1e308};
     dpmf_strategy *s = NULL;
@@ -425,7 +425,7 @@ static void test_bad_arguments(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_memory(void **unused) {
+static void test_any_allocation_of_a_blt_may_fail(void **unused) {
     const double scale[] = {0.2, 0.1}, decay[] = {0.5, 0.9};
     dpmf_strategy *s = NULL;
     (void)unused;
@@ -435,21 +435,21 @@ static void test_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_inverse),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_geometric_sums),
-        cmocka_unit_test(test_coefficients),
-        cmocka_unit_test(test_rational),
-        cmocka_unit_test(test_closed_forms_refuse),
-        cmocka_unit_test(test_against_dense),
-        cmocka_unit_test(test_sensitivity),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_many_steps),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_file),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_closed_forms_of_a_blt_agree_with_the_reference),
+        cmocka_unit_test(test_the_inverse_of_a_blt_agrees_with_the_reference),
+        cmocka_unit_test(test_inverting_a_blt_twice_gives_it_back),
+        cmocka_unit_test(test_geometric_sums_and_slopes_agree_with_long_sums),
+        cmocka_unit_test(test_coefficients_of_a_blt_are_sums_of_powers),
+        cmocka_unit_test(test_the_rational_start_nears_the_square_root),
+        cmocka_unit_test(test_closed_forms_refuse_what_they_do_not_hold_for),
+        cmocka_unit_test(test_a_blt_is_what_its_matrix_is),
+        cmocka_unit_test(test_the_closed_form_is_the_general_sensitivity),
+        cmocka_unit_test(test_a_blt_of_100000_steps_has_its_known_losses),
+        cmocka_unit_test(test_a_blt_of_ten_billion_steps_takes_no_memory),
+        cmocka_unit_test(test_a_blt_comes_back_from_its_bytes),
+        cmocka_unit_test(test_a_file_with_a_bad_blt_is_refused),
+        cmocka_unit_test(test_a_blt_out_of_range_is_refused),
+        cmocka_unit_test(test_any_allocation_of_a_blt_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void check_everywhere(dpmf_strategy *c, double tolerance) {
 }
 
 /* 70 is more than one block of impulse responses, 100 not a power of two. */
-static void test_named(void **unused) {
+static void test_named_families_have_an_inverse_and_a_stream(void **unused) {
     static const struct {
         const char *family;
         int64_t bands;
@@ -67,7 +67,7 @@ static void test_named(void **unused) {
 }
 
 /* Trees and the FFT mechanism at sizes that are and are not powers of two; the best decoders against C^+. */
-static void test_zoo(void **unused) {
+static void test_trees_and_fft_work_at_every_size(void **unused) {
     static const char *const families[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt"};
     static const int64_t sizes[] = {1, 2, 3, 5, 8, 9, 13, 64, 100};
     (void)unused;
@@ -84,7 +84,7 @@ static void test_zoo(void **unused) {
 }
 
 /* W W' of the best decoders is (C'C)^-1 of the encoder they decode: no other left inverse makes smaller errors. */
-static void test_best_decoders(void **unused) {
+static void test_the_best_decoders_are_the_pseudo_inverse(void **unused) {
     static const char *const pairs[][2] = {{"tree-online", "tree-full"}, {"fft", "fft-opt"}};
     enum { N = 37 };
     double x[N], first[N], gram[N], other[N];
@@ -138,7 +138,7 @@ static void test_best_decoders(void **unused) {
 }
 
 /* Every family in 2, 4 and 5 stamps. */
-static void test_stamps(void **unused) {
+static void test_every_family_can_be_stamped(void **unused) {
     static const char *const families[] = {"identity", "workload",    "toeplitz",  "bsr", "bisr",
                                            "tree",     "tree-online", "tree-full", "fft", "fft-opt"};
     static const struct { int64_t steps, stamps; } cases[] = {{64, 2}, {64, 4}, {100, 5}, {100, 10}, {12, 12}};
@@ -167,7 +167,7 @@ static void test_stamps(void **unused) {
 }
 
 /* The triangular form: lower triangular, the same errors, a sensitivity no larger; of a square C, C itself. */
-static void test_triangular(void **unused) {
+static void test_the_triangular_form_has_the_same_errors(void **unused) {
     static const char *const families[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt", "toeplitz"};
     enum { N = 45 };
     (void)unused;
@@ -207,7 +207,7 @@ static void test_triangular(void **unused) {
 }
 
 /* A dense workload takes the matrix route; it must agree with the recursions. */
-static void test_matrix_route(void **unused) {
+static void test_a_dense_workload_has_the_errors_of_the_named_one(void **unused) {
     static const char *const families[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt", "bsr"};
     enum { N = 50 };
     (void)unused;
@@ -234,7 +234,7 @@ static void test_matrix_route(void **unused) {
     }
 }
 
-static void test_buffers(void **unused) {
+static void test_families_keep_as_many_rows_as_they_need(void **unused) {
     static const struct {
         const char *family;
         int64_t bands, buffers, c_bands;
@@ -256,7 +256,7 @@ static void test_buffers(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_given_coefficients(void **unused) {
+static void test_given_coefficients_make_a_toeplitz_strategy(void **unused) {
     double c[100];
     dpmf_strategy *s = NULL;
     (void)unused;
@@ -274,7 +274,7 @@ static void test_given_coefficients(void **unused) {
     check_everywhere(s, 1e-13);
 }
 
-static void test_banded_and_dense(void **unused) {
+static void test_a_banded_strategy_is_its_dense_matrix(void **unused) {
     enum { N = 66, B = 5 };
     double rows[N * B] = {0}, matrix[N * N] = {0};
     uint64_t seed = 17;
@@ -311,7 +311,7 @@ static void varying_step(void *context, int64_t t, int64_t count, const double *
     }
 }
 
-static void test_operator(void **unused) {
+static void test_a_users_operator_is_a_strategy_either_way(void **unused) {
     dpmf_operator op = {NULL, 1, varying_step, NULL};
     (void)unused;
     for (int inverse = 0; inverse < 2; inverse++) {
@@ -327,7 +327,7 @@ static void test_operator(void **unused) {
 }
 
 /* A singular C has a sensitivity, but no noise. */
-static void test_singular(void **unused) {
+static void test_a_singular_strategy_has_a_sensitivity_but_no_noise(void **unused) {
     const double rows[5] = {0, 3, 0, 1, 2}, zero[5] = {0};
     double x[5] = {7, 7, 7, 7, 7}, row = 7, matrix[25] = {0};
     dpmf_strategy *c = NULL, *other = NULL;
@@ -356,7 +356,7 @@ static void test_singular(void **unused) {
     dpmf_workload_free(a);
 }
 
-static void test_refusals(void **unused) {
+static void test_families_options_and_coefficients_out_of_range_are_refused(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL;
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
@@ -419,18 +419,18 @@ static void test_refusals(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_given_coefficients),
-        cmocka_unit_test(test_operator),
-        cmocka_unit_test(test_singular),
-        cmocka_unit_test(test_banded_and_dense),
-        cmocka_unit_test(test_zoo),
-        cmocka_unit_test(test_stamps),
-        cmocka_unit_test(test_best_decoders),
-        cmocka_unit_test(test_triangular),
-        cmocka_unit_test(test_matrix_route),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_named_families_have_an_inverse_and_a_stream),
+        cmocka_unit_test(test_families_keep_as_many_rows_as_they_need),
+        cmocka_unit_test(test_given_coefficients_make_a_toeplitz_strategy),
+        cmocka_unit_test(test_a_users_operator_is_a_strategy_either_way),
+        cmocka_unit_test(test_a_singular_strategy_has_a_sensitivity_but_no_noise),
+        cmocka_unit_test(test_a_banded_strategy_is_its_dense_matrix),
+        cmocka_unit_test(test_trees_and_fft_work_at_every_size),
+        cmocka_unit_test(test_every_family_can_be_stamped),
+        cmocka_unit_test(test_the_best_decoders_are_the_pseudo_inverse),
+        cmocka_unit_test(test_the_triangular_form_has_the_same_errors),
+        cmocka_unit_test(test_a_dense_workload_has_the_errors_of_the_named_one),
+        cmocka_unit_test(test_families_options_and_coefficients_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static dpmf_status decode(const uint8_t *bytes, size_t size, int dimensions) {
     return status;
 }
 
-static void test_idx_decode(void **unused) {
+static void test_idx_is_read_plain_and_packed_and_refused_when_cut(void **unused) {
     const uint32_t shape[] = {IMAGES, SIDE_A, SIDE_B};
     uint8_t plain[200], packed[300];
     int64_t found[3] = {0};
@@ -86,7 +86,7 @@ static void test_idx_decode(void **unused) {
     check_ok(decode(plain, size, 3));
 }
 
-static void test_idx_bytes_in_gzip(void **unused) {
+static void test_changed_bytes_in_gzip_are_refused(void **unused) {
     const uint32_t shape[] = {IMAGES, SIDE_A, SIDE_B};
     uint8_t plain[200], packed[300], changed[300];
     (void)unused;
@@ -111,7 +111,7 @@ static void test_idx_bytes_in_gzip(void **unused) {
 }
 
 /* A header that promises more than the file can hold takes no memory. */
-static void test_idx_bombs(void **unused) {
+static void test_a_header_that_promises_too_much_takes_no_memory(void **unused) {
     const uint32_t huge[] = {0xffffffffu, 0xffffffffu, 2}, large[] = {1000000, 1000, 10}, none[] = {0, 3, 2};
     const uint32_t large_labels[] = {4000000000u};
     uint8_t plain[200], packed[300];
@@ -149,7 +149,7 @@ static const char *write_file(const char *name, const void *bytes, size_t size) 
     return path[which];
 }
 
-static void test_idx_files(void **unused) {
+static void test_images_and_labels_make_a_data_set(void **unused) {
     const uint32_t shape[] = {IMAGES, SIDE_A, SIDE_B}, count[] = {IMAGES}, other[] = {IMAGES - 1};
     uint8_t images[200], labels[300], packed[300];
     dpmf_dataset *data = NULL, *again = NULL;
@@ -197,7 +197,7 @@ static void refuse_csv(const char *text, const char *says) {
     assert_null(none);
 }
 
-static void test_csv(void **unused) {
+static void test_csv_columns_become_features_labels_and_users(void **unused) {
     const char *text = "a,label,who,b\r\n1,0,eve,-2.5\n3e-1,2,bob,4\n0,1,eve,.5\n7,0,al,8";
     const float x[] = {1, -2.5f, 0.3f, 4, 0, .5f, 7, 8};
     dpmf_dataset *data = NULL, *again = NULL;
@@ -224,7 +224,7 @@ static void test_csv(void **unused) {
     dpmf_dataset_free(data);
 }
 
-static void test_csv_refused(void **unused) {
+static void test_csv_lines_that_do_not_fit_are_refused_by_number(void **unused) {
     dpmf_dataset *none = NULL;
     (void)unused;
     refuse_csv("", "no header");
@@ -255,7 +255,7 @@ static void test_csv_refused(void **unused) {
 
 /* ---- memory ---- */
 
-static void test_create(void **unused) {
+static void test_a_data_set_copies_slices_and_refuses_bad_labels(void **unused) {
     float x[] = {1, 2, 3, 4, 5, 6};
     int32_t label[] = {0, 2, 1};
     int64_t unit[] = {4, 0, 4};
@@ -301,10 +301,13 @@ static void test_create(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idx_decode), cmocka_unit_test(test_idx_bytes_in_gzip),
-        cmocka_unit_test(test_idx_bombs),  cmocka_unit_test(test_idx_files),
-        cmocka_unit_test(test_csv),        cmocka_unit_test(test_csv_refused),
-        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_idx_is_read_plain_and_packed_and_refused_when_cut),
+        cmocka_unit_test(test_changed_bytes_in_gzip_are_refused),
+        cmocka_unit_test(test_a_header_that_promises_too_much_takes_no_memory),
+        cmocka_unit_test(test_images_and_labels_make_a_data_set),
+        cmocka_unit_test(test_csv_columns_become_features_labels_and_users),
+        cmocka_unit_test(test_csv_lines_that_do_not_fit_are_refused_by_number),
+        cmocka_unit_test(test_a_data_set_copies_slices_and_refuses_bad_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

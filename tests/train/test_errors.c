@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Weights that have grown too large: the step is named, nothing of it is released, and it can be tried again. */
-static void test_not_finite(void **unused) {
+static void test_a_gradient_that_is_not_finite_releases_nothing(void **unused) {
     dpmf_dataset *data = case_data(14);
     case_plan plan = case_defaults();
     (void)unused;
@@ -46,7 +46,7 @@ static void refuse_options(const dpmf_dataset *data, const case_run *r, const dp
     assert_null(none);
 }
 
-static void test_bad_options(void **unused) {
+static void test_trainer_options_out_of_range_are_refused(void **unused) {
     dpmf_dataset *data = case_data(15), *alone = NULL;
     case_plan plan = case_defaults();
     case_run r = case_begin(data, &plan);
@@ -105,7 +105,7 @@ static void test_bad_options(void **unused) {
 }
 
 /* A sampler that does something else than the mechanism assumes, or draws from other units, is refused. */
-static void test_sampler_must_fit(void **unused) {
+static void test_a_sampler_must_fit_the_mechanism_and_the_data(void **unused) {
     dpmf_dataset *data = case_data(16), *part = NULL;
     case_plan plan = case_defaults();
     dpmf_trainer *none = NULL;
@@ -137,7 +137,7 @@ static void test_sampler_must_fit(void **unused) {
     dpmf_dataset_free(data);
 }
 
-static void test_memory(void **unused) {
+static void test_any_allocation_of_a_trainer_may_fail(void **unused) {
     dpmf_dataset *data = case_data(17);
     double accuracy = 0, loss = 0;
     (void)unused;
@@ -165,7 +165,7 @@ static int stop_at_half(void *context, const char *what, double done) {
     return done >= 0.5;
 }
 
-static void test_progress_and_evaluation(void **unused) {
+static void test_a_cancelled_run_keeps_its_step_and_can_be_evaluated(void **unused) {
     dpmf_dataset *data = case_data(18);
     float x[] = {1, 2};
     int32_t label = 0;
@@ -198,11 +198,11 @@ static void test_progress_and_evaluation(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_sampler_must_fit),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_progress_and_evaluation),
+        cmocka_unit_test(test_a_gradient_that_is_not_finite_releases_nothing),
+        cmocka_unit_test(test_trainer_options_out_of_range_are_refused),
+        cmocka_unit_test(test_a_sampler_must_fit_the_mechanism_and_the_data),
+        cmocka_unit_test(test_any_allocation_of_a_trainer_may_fail),
+        cmocka_unit_test(test_a_cancelled_run_keeps_its_step_and_can_be_evaluated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void check_resume(const dpmf_dataset *data, const case_plan *plan, int64_
     case_close(&second);
 }
 
-static void test_resume(void **unused) {
+static void test_a_resumed_run_has_the_same_weights_for_every_family(void **unused) {
     const char *families[] = {"identity", "toeplitz", "bsr", "bisr", "tree", "tree-online", "blt"};
     dpmf_dataset *data = case_data(21);
     (void)unused;
@@ -74,7 +74,7 @@ static void test_resume(void **unused) {
     dpmf_dataset_free(data);
 }
 
-static void test_resume_samplers(void **unused) {
+static void test_a_resumed_run_has_the_same_weights_for_every_sampler(void **unused) {
     const char *samplers[][3] = {{"poisson:0.1", "poisson:0.1", "full"},
                                  {"block-cyclic:0.1,4", "block-cyclic:0.1,4", "cyclic:5,4"},
                                  {"shuffled:30", NULL, "shuffled:4,5"},
@@ -110,7 +110,7 @@ static void refuse_load(case_run *r, dpmf_status expected, const char *says) {
     free(before);
 }
 
-static void test_other_runs(void **unused) {
+static void test_a_checkpoint_of_another_run_is_refused_by_name(void **unused) {
     dpmf_dataset *data = case_data(23), *other = case_data(24);
     case_plan plan = case_defaults();
     double schedule[20];
@@ -171,7 +171,7 @@ static void write_bytes(const uint8_t *bytes, size_t size) {
     assert_int_equal(chmod(path, 0600), 0);
 }
 
-static void test_damaged(void **unused) {
+static void test_a_damaged_checkpoint_is_refused(void **unused) {
     dpmf_dataset *data = case_data(25);
     case_plan plan = case_defaults();
     static uint8_t bytes[1 << 16];
@@ -314,7 +314,7 @@ static void run_parts(const dpmf_dataset *data, case_plan plan, int fail_at, int
 }
 
 /* Each part sums a third of the units and makes a third of the noise; together they are the one run, up to rounding. */
-static void test_parts(void **unused) {
+static void test_parts_together_are_the_one_run(void **unused) {
     const char *families[] = {"bsr", "blt"};
     dpmf_dataset *data = case_data(26);
     (void)unused;
@@ -337,8 +337,11 @@ static void test_parts(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),  cmocka_unit_test(test_resume_samplers), cmocka_unit_test(test_other_runs),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_family),
+        cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_sampler),
+        cmocka_unit_test(test_a_checkpoint_of_another_run_is_refused_by_name),
+        cmocka_unit_test(test_a_damaged_checkpoint_is_refused),
+        cmocka_unit_test(test_parts_together_are_the_one_run),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -60,7 +60,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     dpmf_dataset_free(data);
 }
 
-static void test_plain_sgd(void **unused) {
+static void test_plain_sgd_is_the_reference(void **unused) {
     (void)unused;
     plain_sgd(0, 0, 0, 0, 0);
     plain_sgd(0, 0.9, 0, 0.05, 0);
@@ -68,7 +68,7 @@ static void test_plain_sgd(void **unused) {
     plain_sgd(9, 0.5, 0, 0, 0);
 }
 
-static void test_adam(void **unused) {
+static void test_adam_is_its_definition(void **unused) {
     dpmf_trainer_options o = dpmf_trainer_options_defaults();
     dpmf_i_train_stepper s;
     float w = 1;
@@ -136,7 +136,7 @@ static void compare_workload(const char *text, double momentum, int nesterov, do
     dpmf_dataset_free(data);
 }
 
-static void test_workload(void **unused) {
+static void test_sgd_is_the_linear_map_of_its_workload(void **unused) {
     double schedule[20];
     (void)unused;
     for (int t = 0; t < 20; t++) /* cooldown:0.5:0.1 */
@@ -151,7 +151,7 @@ static void test_workload(void **unused) {
 /* ---- a step ---- */
 
 /* The released sum is the clipped sum plus the row of the mechanism's noise under the run's own label. */
-static void test_noise_is_added(void **unused) {
+static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
     dpmf_dataset *data = case_data(9);
     case_plan plan = case_defaults();
     (void)unused;
@@ -190,7 +190,7 @@ static void test_noise_is_added(void **unused) {
 }
 
 /* Any other setting is another run with other noise, under the same key. */
-static void test_noise_is_bound(void **unused) {
+static void test_any_other_setting_has_other_noise(void **unused) {
     dpmf_dataset *data = case_data(9), *other = case_data(10);
     char labels[12][65];
     (void)unused;
@@ -220,7 +220,7 @@ static void test_noise_is_bound(void **unused) {
     dpmf_dataset_free(other);
 }
 
-static void test_threads(void **unused) {
+static void test_weights_have_the_same_bits_for_any_threads(void **unused) {
     dpmf_dataset *data = case_data(12);
     (void)unused;
     for (int by_unit = 0; by_unit < 2; by_unit++) {
@@ -247,7 +247,7 @@ static void test_threads(void **unused) {
 }
 
 /* Sums are divided by the expected batch size; a batch with nobody in it is a step like any other. */
-static void test_poisson(void **unused) {
+static void test_an_empty_batch_is_a_step_like_any_other(void **unused) {
     dpmf_dataset *data = case_data(13);
     case_plan plan = case_defaults();
     int empty = 0;
@@ -282,9 +282,13 @@ static void test_poisson(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_sgd),      cmocka_unit_test(test_adam),           cmocka_unit_test(test_workload),
-        cmocka_unit_test(test_noise_is_added), cmocka_unit_test(test_noise_is_bound), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_poisson),
+        cmocka_unit_test(test_plain_sgd_is_the_reference),
+        cmocka_unit_test(test_adam_is_its_definition),
+        cmocka_unit_test(test_sgd_is_the_linear_map_of_its_workload),
+        cmocka_unit_test(test_the_row_of_noise_is_added_to_the_clipped_sum),
+        cmocka_unit_test(test_any_other_setting_has_other_noise),
+        cmocka_unit_test(test_weights_have_the_same_bits_for_any_threads),
+        cmocka_unit_test(test_an_empty_batch_is_a_step_like_any_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

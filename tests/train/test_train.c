@@ -4,7 +4,7 @@
 
 /* ---- products ---- */
 
-static void test_products(void **unused) {
+static void test_products_have_the_same_bits_in_every_set(void **unused) {
     const char *sets[] = {"ref", "avx2", "avx512"};
     const int64_t shapes[][3] = {{1, 1, 1}, {10, 784, 130}, {7, 83, 5}, {128, 64, 37}, {3, 17, 300}, {2, 33, 0}};
     uint64_t seed = 3;
@@ -90,7 +90,7 @@ static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads
     dpmf_dataset_free(data);
 }
 
-static void test_gradient(void **unused) {
+static void test_clipped_sums_agree_with_whole_gradients(void **unused) {
     (void)unused;
     for (int64_t hidden = 0; hidden <= 19; hidden += 19)
         for (int by_unit = 0; by_unit < 2; by_unit++)
@@ -103,7 +103,7 @@ static void test_gradient(void **unused) {
 }
 
 /* One unit's contribution never passes the clip norm, though it is summed in float. */
-static void test_clip_norm(void **unused) {
+static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
     dpmf_dataset *data = case_data(6);
     dpmf_i_train_model model;
     dpmf_i_base_pool *pool = NULL;
@@ -169,7 +169,7 @@ static double largest_added(int64_t hidden, dpmf_i_train_clip clip, int64_t coun
  * A user whose examples cancel: a and b of one class and a + b of the other, of size 1e30. Their sum in float is what
  * rounding makes of it, and another one if the terms are scaled before; what is added must be what was measured.
  */
-static void test_cancelling_user(void **unused) {
+static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unused) {
     const int32_t label[6] = {0, 0, 1, 0, 1, 1};
     const int64_t unit[6] = {0, 0, 0, 1, 1, 1};
     int64_t clipped = 0;
@@ -192,7 +192,7 @@ static void test_cancelling_user(void **unused) {
 }
 
 /* Where f d is subnormal it could round to twice itself, and be multiplied by a large input. */
-static void test_subnormal_derivatives(void **unused) {
+static void test_subnormal_derivatives_stay_within_the_clip(void **unused) {
     const float size[] = {3e38f, 2.9e38f, 1e38f, 3e37f, 1e33f, 1e20f, 1e-20f, 1e-42f};
     const double clips[] = {1e-6, 3e-7, 1.7e-6, 1e-5, 1e-3, 1, 1e-9, 1e-20, 1e-30};
     const int32_t label[2] = {0, 1};
@@ -214,7 +214,7 @@ static void test_subnormal_derivatives(void **unused) {
 }
 
 /* 49 (1/49) is below 1 in double; a user of 49 examples is not clipped for that. */
-static void test_count_of_clipped(void **unused) {
+static void test_a_user_that_is_not_clipped_is_not_counted(void **unused) {
     float x[49] = {0};
     int32_t label[49] = {0};
     int64_t unit[49] = {0}, clipped = 0;
@@ -226,12 +226,12 @@ static void test_count_of_clipped(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_clip_norm),
-        cmocka_unit_test(test_cancelling_user),
-        cmocka_unit_test(test_subnormal_derivatives),
-        cmocka_unit_test(test_count_of_clipped),
+        cmocka_unit_test(test_products_have_the_same_bits_in_every_set),
+        cmocka_unit_test(test_clipped_sums_agree_with_whole_gradients),
+        cmocka_unit_test(test_no_unit_adds_more_than_the_clip_norm),
+        cmocka_unit_test(test_a_user_whose_examples_cancel_stays_within_the_clip),
+        cmocka_unit_test(test_subnormal_derivatives_stay_within_the_clip),
+        cmocka_unit_test(test_a_user_that_is_not_clipped_is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void test_what_we_make_agrees(void **unused) {
 }
 
 /* Whole up to DPMF_VERIFY_WHOLE_STEPS; above by other ways, and hardly for a W that must be whole. */
-static void test_what_is_checked(void **unused) {
+static void test_what_is_checked_depends_on_the_steps(void **unused) {
     static const char *const whole[] = {"sensitivity",     "rms_loss",
                                         "max_loss",        "total_squared_loss",
                                         "response",        "sigma",
@@ -195,7 +195,7 @@ static void change_double(dpmf_mechanism *m, double *figure, const char *name) {
 }
 
 /* Above the steps that are verified whole, the other routes find figures that are wrong too. */
-static void test_changes_of_many_steps(void **unused) {
+static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[RECIPES_COUNT - 3]);
     dpmf_evaluation *e = &m->evaluation;
     (void)unused;
@@ -208,7 +208,7 @@ static void test_changes_of_many_steps(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_changes(void **unused) {
+static void test_a_changed_claim_is_found(void **unused) {
     static const int which[] = {0, 1, 13};
     (void)unused;
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
@@ -251,7 +251,7 @@ static void cheat(void *context, int64_t t, int64_t count, const double *x, doub
         y[i] = count >= CHEATING ? 1.02 * x[i] : x[i];
 }
 
-static void test_a_stream_of_something_else(void **unused) {
+static void test_a_stream_of_something_else_is_found(void **unused) {
     const dpmf_operator cheating = {.buffers = 0, .step = cheat};
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL;
@@ -276,7 +276,7 @@ static void test_a_stream_of_something_else(void **unused) {
 
 /* ---- the routes ---- */
 
-static void test_gaussian_by_quadrature(void **unused) {
+static void test_the_gaussian_by_quadrature_is_the_exact_one(void **unused) {
     static const double mus[] = {1e-3, 0.05, 0.3, 1, 2.5, 8, 20}, epsilons[] = {1e-3, 0.1, 1, 4, 12};
     (void)unused;
     for (size_t i = 0; i < sizeof mus / sizeof *mus; i++)
@@ -341,7 +341,7 @@ static void try_patterns(brute *g, int64_t count) {
 }
 
 /* Random banded C of both signs; programs are exact where columns meet neighbours alone, else not above. */
-static void test_patterns_against_brute_force(void **unused) {
+static void test_patterns_agree_with_brute_force(void **unused) {
     static const char *const kinds[] = {"minsep:3,3", "minsep:4,2", "shuffled:3,4", "cyclic:3,4", "minsep:2,5", "full"};
     enum { N = 11 };
     uint64_t seed = 5;
@@ -384,7 +384,7 @@ static void test_patterns_against_brute_force(void **unused) {
 
 /* ---- files ---- */
 
-static void test_bytes(void **unused) {
+static void test_changed_bytes_fail_the_digest_and_others_are_no_container(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[3]);
     dpmf_verification *v = NULL;
     uint8_t *bytes = NULL;
@@ -421,7 +421,7 @@ static int refuse_at(void *context, const char *what, double done) {
     return --*(int *)context < 0;
 }
 
-static void test_bad_input_and_cancelling(void **unused) {
+static void test_null_is_refused_and_a_verification_may_be_cancelled(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[0]);
     dpmf_verification *v = NULL;
     int left = 0, stopped = 0;
@@ -445,7 +445,7 @@ static void test_bad_input_and_cancelling(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-static void test_failing_allocations(void **unused) {
+static void test_any_allocation_of_a_verification_may_fail(void **unused) {
     static const recipe small = {"bsr", 6, "prefix", "minsep:2,3", 2, "none", 1};
     dpmf_run run = {.threads = 1};
     dpmf_mechanism *m = make(&small);
@@ -464,16 +464,16 @@ static void test_failing_allocations(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_we_make_agrees),
-        cmocka_unit_test(test_what_is_checked),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_changes_of_many_steps),
-        cmocka_unit_test(test_a_stream_of_something_else),
-        cmocka_unit_test(test_gaussian_by_quadrature),
+        cmocka_unit_test(test_what_is_checked_depends_on_the_steps),
+        cmocka_unit_test(test_a_changed_claim_is_found),
+        cmocka_unit_test(test_a_changed_claim_of_many_steps_is_found),
+        cmocka_unit_test(test_a_stream_of_something_else_is_found),
+        cmocka_unit_test(test_the_gaussian_by_quadrature_is_the_exact_one),
         cmocka_unit_test(test_impulses_give_w),
-        cmocka_unit_test(test_patterns_against_brute_force),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_bad_input_and_cancelling),
-        cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_patterns_agree_with_brute_force),
+        cmocka_unit_test(test_changed_bytes_fail_the_digest_and_others_are_no_container),
+        cmocka_unit_test(test_null_is_refused_and_a_verification_may_be_cancelled),
+        cmocka_unit_test(test_any_allocation_of_a_verification_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

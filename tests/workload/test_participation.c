@@ -14,7 +14,7 @@ static void assert_pattern(const char *text, int64_t steps, int64_t k, int64_t b
     dpmf_participation_free(p);
 }
 
-static void test_accepted(void **unused) {
+static void test_patterns_that_fit_are_accepted(void **unused) {
     (void)unused;
     assert_pattern("single", 10, 1, 10);
     assert_pattern("full", 10, 10, 1);
@@ -31,7 +31,25 @@ static void test_accepted(void **unused) {
     dpmf_participation_free(p);
 }
 
-static void test_refused(void **unused) {
+/* People type min-sep, files say minsep: both are read, and a message says what to type. */
+static void test_min_sep_is_read_with_and_without_its_hyphen(void **unused) {
+    dpmf_participation *p = NULL;
+    (void)unused;
+    check_ok(dpmf_participation_parse("min-sep:3,4", 9, &p));
+    assert_int_equal(dpmf_participation_get_kind(p), DPMF_PARTICIPATION_MIN_SEPARATION);
+    assert_string_equal(dpmf_participation_text(p), "minsep:3,4");
+    dpmf_participation_free(p);
+    p = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_participation_parse("minsep:3", 9, &p));
+    check_message("accepted min-sep:K,B");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_participation_parse("min-sep:4,4", 9, &p));
+    check_message("participation min-sep:4,4");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_participation_parse("min_sep:3,4", 9, &p));
+    check_message("cyclic:K,B, min-sep:K,B");
+    assert_null(p);
+}
+
+static void test_patterns_that_do_not_fit_and_other_texts_are_refused(void **unused) {
     static const struct {
         const char *text;
         int64_t steps;
@@ -69,6 +87,8 @@ static void test_refused(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_accepted), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns_that_fit_are_accepted),
+                                       cmocka_unit_test(test_min_sep_is_read_with_and_without_its_hyphen),
+                                       cmocka_unit_test(test_patterns_that_do_not_fit_and_other_texts_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void simulate(int64_t n, double beta, int nesterov, double lambda, const 
     }
 }
 
-static void test_definitions(void **unused) {
+static void test_named_workloads_are_what_an_optimizer_does(void **unused) {
     static const struct {
         const char *text;
         double beta, lambda;
@@ -63,7 +63,7 @@ static void test_definitions(void **unused) {
 }
 
 /* A^-1 for heavy ball with a schedule, written out: (I - beta N) diag(1/eta) S^-1 has three bands. */
-static void test_bands_of_momentum(void **unused) {
+static void test_the_inverse_of_momentum_with_a_schedule_has_three_bands(void **unused) {
     const double eta[4] = {1, 0.5, 2, 0.25};
     dpmf_workload_options o = dpmf_workload_options_defaults();
     dpmf_workload *w = NULL;
@@ -86,7 +86,7 @@ static void test_bands_of_momentum(void **unused) {
 }
 
 /* (A^1/2)^2 = A and A^1/2 A^-1/2 = 1 as power series; prefix sums against binomial(2k, k)/4^k. */
-static void test_series(void **unused) {
+static void test_powers_of_a_workload_multiply_as_series(void **unused) {
     static const char *const texts[] = {
         "prefix", "momentum:0.9", "nesterov:0.9", "decay:0.05", "momentum:0.99,decay:0.001", "nesterov:0.8,decay:0.3"};
     enum { N = 200 };
@@ -122,7 +122,7 @@ static void test_series(void **unused) {
 }
 
 /* A constant learning rate leaves A Toeplitz; a schedule is left out of the square root. */
-static void test_series_and_schedules(void **unused) {
+static void test_a_schedule_is_left_out_of_the_square_root(void **unused) {
     enum { N = 20 };
     double constant[N], root[N], plain[N];
     dpmf_workload_options o = dpmf_workload_options_defaults();
@@ -145,7 +145,7 @@ static void test_series_and_schedules(void **unused) {
     dpmf_workload_free(cooled);
 }
 
-static void test_dense(void **unused) {
+static void test_a_dense_matrix_is_a_workload(void **unused) {
     enum { N = 12 };
     double matrix[N * N] = {0}, root[N];
     uint64_t seed = 5;
@@ -198,7 +198,7 @@ static void count_release(void *context) {
     ++*(int *)context;
 }
 
-static void test_operator(void **unused) {
+static void test_a_users_operator_is_a_workload_if_it_is_linear(void **unused) {
     int released = 0;
     dpmf_operator op = {&released, 1, leaky_step, count_release};
     dpmf_workload *w = NULL;
@@ -227,7 +227,7 @@ static void test_operator(void **unused) {
     assert_int_equal(released, 1); /* a refused operator stays the caller's */
 }
 
-static void test_files(void **unused) {
+static void test_rates_and_matrices_are_read_from_files(void **unused) {
     char rates[] = "/tmp/dpmf_rates_XXXXXX", text[64];
     int file = mkstemp(rates);
     double values[4] = {1, 0.5, 0.25, 0.125};
@@ -263,7 +263,7 @@ static void test_files(void **unused) {
     unlink(rates);
 }
 
-static void test_refusals(void **unused) {
+static void test_texts_and_options_out_of_range_are_refused(void **unused) {
     static const struct {
         const char *text, *message;
     } bad[] = {{"", "''"},
@@ -314,7 +314,7 @@ static void test_refusals(void **unused) {
     dpmf_workload_free(NULL);
 }
 
-static void test_one_step(void **unused) {
+static void test_one_to_three_steps_are_enough(void **unused) {
     static const char *const texts[] = {"prefix", "momentum:0.9", "nesterov:0.9,decay:0.1", "cooldown:1:0.5"};
     (void)unused;
     for (int i = 0; i < 4; i++)
@@ -327,11 +327,15 @@ static void test_one_step(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definitions), cmocka_unit_test(test_bands_of_momentum),
-        cmocka_unit_test(test_series),      cmocka_unit_test(test_series_and_schedules),
-        cmocka_unit_test(test_dense),       cmocka_unit_test(test_operator),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_one_step),
+        cmocka_unit_test(test_named_workloads_are_what_an_optimizer_does),
+        cmocka_unit_test(test_the_inverse_of_momentum_with_a_schedule_has_three_bands),
+        cmocka_unit_test(test_powers_of_a_workload_multiply_as_series),
+        cmocka_unit_test(test_a_schedule_is_left_out_of_the_square_root),
+        cmocka_unit_test(test_a_dense_matrix_is_a_workload),
+        cmocka_unit_test(test_a_users_operator_is_a_workload_if_it_is_linear),
+        cmocka_unit_test(test_rates_and_matrices_are_read_from_files),
+        cmocka_unit_test(test_texts_and_options_out_of_range_are_refused),
+        cmocka_unit_test(test_one_to_three_steps_are_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

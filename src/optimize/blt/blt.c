@@ -271,7 +271,7 @@ static dpmf_status check(const dpmf_i_optimize_task *task) {
     if (task->participation->kind == DPMF_PARTICIPATION_SHUFFLED)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "family blt: no closed form for the sensitivity in shuffled epochs; "
-                                "cyclic, minsep, full and single are optimized");
+                                "cyclic, min-sep, full and single are optimized");
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
     return check_within(task);

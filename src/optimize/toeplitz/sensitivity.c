@@ -40,7 +40,7 @@ dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_participation *partic
     }
     return dpmf_i_base_fail(
         DPMF_ERROR_UNSUPPORTED,
-        "Toeplitz strategies are not optimized for participation %s, accepted: single, cyclic, minsep, "
+        "Toeplitz strategies are not optimized for participation %s, accepted: single, cyclic, min-sep, "
         "full; optimize for one of them (--optimize-participation) and evaluate for this one",
         participation->text);
 }
