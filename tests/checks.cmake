@@ -6,6 +6,8 @@ set(readme "${PROJECT_SOURCE_DIR}/README.md")
 dpmf_test(check_format LABELS check COMMAND "${scripts}/check_format.sh")
 dpmf_test(check_include_law LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py")
 dpmf_test(check_include_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py" --self-test)
+dpmf_test(check_names LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py")
+dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
 if(TARGET dpmf)
