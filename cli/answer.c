@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
 
+#include "family.h"
 #include "progress.h"
 
 #include <stdio.h>
@@ -95,23 +96,25 @@ static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     return 0;
 }
 
+/* Are these the numbers that the family takes with --parameters? */
+static bool holds(const dpmf_family *kind, const char *numbers) {
+    return kind != NULL && kind->parameters != NULL && strcmp(kind->parameters, numbers) == 0;
+}
+
 static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
-    const char *name = dpmf_strategy_family(strategy);
-    bool banded = strcmp(name, "banded") == 0, dense = strcmp(name, "dense") == 0;
-    if (strcmp(name, "blt") == 0) return json_blt(t, strategy);
-    if (strcmp(name, "bisr") == 0) return json_coefficients(t, strategy, true);
-    if (strcmp(name, "banded-toeplitz") == 0 || strcmp(name, "toeplitz") == 0)
-        return json_coefficients(t, strategy, false);
-    return banded || dense ? json_matrix(t, strategy, banded) : 0;
+    const dpmf_family *kind = find_family(dpmf_strategy_family(strategy));
+    bool diagonals = holds(kind, "diagonals"), inverse = holds(kind, "inverse_coefficients");
+    if (holds(kind, "scale and decay")) return json_blt(t, strategy);
+    if (inverse || holds(kind, "coefficients")) return json_coefficients(t, strategy, inverse);
+    return diagonals || holds(kind, "matrix") ? json_matrix(t, strategy, diagonals) : 0;
 }
 
 static bool is_printed(const dpmf_strategy *s) {
-    const char *name = dpmf_strategy_family(s);
-    if (strcmp(name, "tvblt") == 0 || strcmp(name, "blt") == 0 || dpmf_strategy_steps(s) <= PRINTED_STEPS_MAX)
-        return true;
-    if (strcmp(name, "bisr") == 0) return dpmf_strategy_buffers(s) < PRINTED_COEFFICIENTS_MAX;
-    bool toeplitz = strcmp(name, "toeplitz") == 0 || strcmp(name, "banded-toeplitz") == 0;
-    return toeplitz && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
+    const dpmf_family *kind = find_family(dpmf_strategy_family(s));
+    bool few = kind != NULL && kind->optimize_chooses; /* as few numbers as buffers */
+    if (few || dpmf_strategy_steps(s) <= PRINTED_STEPS_MAX) return true;
+    if (holds(kind, "inverse_coefficients")) return family_bands(s) <= PRINTED_COEFFICIENTS_MAX;
+    return holds(kind, "coefficients") && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
 }
 
 /* Enough to make it again with evaluate --parameters; null where that would be long. */
@@ -132,7 +135,7 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
         json_text(t, "scope", o->result.scope);
     json_close(t, '}');
     json_known(t, "stationarity", o->result.stationarity);
-    bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), "tvblt") == 0;
+    bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), DPMF_FAMILY_TVBLT) == 0;
     if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
         return 0;
@@ -254,7 +257,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     saved.evaluate.weights = p->weights;
     saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
     saved.sampling = p->sampling;
-    if (p->sampling.kind != DPMF_SAMPLING_NONE) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
+    if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
     saved.made_by = p->made_by;
     dpmf_status status = DPMF_OK;
     if (path != NULL) status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);

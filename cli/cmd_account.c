@@ -49,7 +49,7 @@ static int load_mechanism(const arguments *given, account *a) {
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
     dpmf_account_options of_file = dpmf_mechanism_account(a->mechanism);
-    if (of_file.sampling.kind != DPMF_SAMPLING_NONE && option_given(given, OPTION_SAMPLING) &&
+    if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
     if (!option_given(given, OPTION_SAMPLING)) a->how.sampling = of_file.sampling;
@@ -95,7 +95,8 @@ static int check_idle(const arguments *given, const account *a) {
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
     if (option_given(given, OPTION_CONFIDENCE) && option_given(given, OPTION_UNCONDITIONAL))
         return fail(EXIT_USAGE, "--confidence and --unconditional exclude each other");
-    if (option_given(given, OPTION_RHO) && (kind != DPMF_SAMPLING_NONE || a->how.engine != DPMF_ENGINE_AUTO))
+    if (option_given(given, OPTION_RHO) &&
+        (!dpmf_sampling_is_none(&a->how.sampling) || a->how.engine != DPMF_ENGINE_AUTO))
         return fail(EXIT_USAGE, "--rho: without --sampling and --engine only");
     return 0;
 }
@@ -138,8 +139,8 @@ static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is needed");
-    bool sampled = dpmf_mechanism_sampling(a->mechanism).kind != DPMF_SAMPLING_NONE;
-    if (sampled || a->how.sampling.kind != DPMF_SAMPLING_NONE)
+    const dpmf_sampling of_file = dpmf_mechanism_sampling(a->mechanism);
+    if (!dpmf_sampling_is_none(&of_file) || !dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--log: the guarantee under sampling is over batches that stay secret; a log of them "
                                 "says nothing about it (accepted: sampling none)");
     if (option_given(given, OPTION_COMPOSITIONS))

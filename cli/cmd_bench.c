@@ -54,7 +54,7 @@ static double time_optimum(int64_t steps, int repeats, int threads) {
     for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
         dpmf_optimization found;
         double start = seconds_now();
-        status = dpmf_optimize("dense", workload, NULL, &how, NULL, &found);
+        status = dpmf_optimize(DPMF_FAMILY_DENSE, workload, NULL, &how, NULL, &found);
         times[i] = seconds_now() - start;
     }
     dpmf_workload_free(workload);
@@ -154,12 +154,12 @@ static double time_errors(const dpmf_strategy *strategy, int repeats, int thread
 
 static int bench_optimizers(int threads, rows *out) {
     dpmf_strategy *strategy = NULL;
-    double toeplitz = time_family("banded-toeplitz", "single", 10000000, 64, REPEATS, threads, &strategy);
+    double toeplitz = time_family(DPMF_FAMILY_BANDED_TOEPLITZ, "single", 10000000, 64, REPEATS, threads, &strategy);
     double errors = toeplitz < 0.0 ? -1.0 : time_errors(strategy, 3, threads);
     dpmf_strategy_free(strategy);
     if (errors < 0.0) return EXIT_UNABLE;
     out->row[out->count++] = (row){"banded Toeplitz, 1e7 steps, 64 bands, against its errors", toeplitz, errors, 1.0};
-    double epochs = time_family("dense", "cyclic:20,100", 2000, 0, 3, threads, NULL);
+    double epochs = time_family(DPMF_FAMILY_DENSE, "cyclic:20,100", 2000, 0, 3, threads, NULL);
     double eigen = epochs < 0.0 ? -1.0 : time_eigen(2000, 3);
     if (eigen < 0.0) return EXIT_UNABLE;
     out->row[out->count++] = (row){"dense, 20 epochs of 100, against one dsyevd(2000)", epochs, eigen, 20.0};
@@ -246,9 +246,9 @@ static int bench_noise(int threads, rows *out) {
     float *sum = allocate(FAR, sizeof *sum);
     int code = sum == NULL ? fail_memory() : 0;
     (void)threads; /* one thread, and two against one */
-    double near = code == 0 ? time_noise("identity", 512, 0, 0, NEAR, 1, sum) : -1.0;
-    double blt = near < 0.0 ? -1.0 : time_noise("blt", 512, 0, 4, NEAR, 1, sum);
-    double tvblt = blt < 0.0 ? -1.0 : time_noise("tvblt", 512, 0, 4, NEAR, 1, sum);
+    double near = code == 0 ? time_noise(DPMF_FAMILY_IDENTITY, 512, 0, 0, NEAR, 1, sum) : -1.0;
+    double blt = near < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_BLT, 512, 0, 4, NEAR, 1, sum);
+    double tvblt = blt < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_TVBLT, 512, 0, 4, NEAR, 1, sum);
     double triad = tvblt < 0.0 ? -1.0 : time_triad(FAR, sum);
     if (code == 0 && triad < 0.0) code = EXIT_UNABLE;
     if (code == 0) {
@@ -256,13 +256,13 @@ static int bench_noise(int threads, rows *out) {
         out->row[out->count++] = (row){"TV-BLT of 4 nodes, the same", tvblt, near, 1.5};
     }
     for (int i = 0; i < 3 && code == 0; ++i) {
-        double each = time_noise("bsr", 130, banded[i].bands, 0, FAR, 1, sum);
+        double each = time_noise(DPMF_FAMILY_BSR, 130, banded[i].bands, 0, FAR, 1, sum);
         if (each < 0.0) code = EXIT_UNABLE;
         out->row[out->count++] =
             (row){banded[i].name, each, triad * 4.0 * (double)(banded[i].bands + 1) * FAR, banded[i].goal};
     }
-    double one = code == 0 ? time_noise("bsr", 64, 16, 0, FAR, 1, sum) : -1.0;
-    double two = one < 0.0 ? -1.0 : time_noise("bsr", 64, 16, 0, FAR, 2, sum);
+    double one = code == 0 ? time_noise(DPMF_FAMILY_BSR, 64, 16, 0, FAR, 1, sum) : -1.0;
+    double two = one < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_BSR, 64, 16, 0, FAR, 2, sum);
     if (code == 0 && two < 0.0) code = EXIT_UNABLE;
     if (code == 0) out->row[out->count++] = (row){"16 bands, two threads against one", two, one, 1.0 / 1.8};
     free(sum);

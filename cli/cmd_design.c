@@ -110,7 +110,7 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_bool(t, "eligible", c->eligible != 0);
     json_text(t, "reason", c->reason);
     json_text(t, "sampling", sampling);
-    json_bool(t, "amplified", c->sampling.kind != DPMF_SAMPLING_NONE);
+    json_bool(t, "amplified", !dpmf_sampling_is_none(&c->sampling));
     json_bool(t, "normalized", c->normalized != 0);
     json_text(t, "sigma_kind", dpmf_kind_name(c->sigma_kind));
     json_known(t, "seconds_per_step", c->seconds_per_step);
@@ -173,7 +173,7 @@ static void show_time(double seconds, char out[24]) {
 static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss) {
     char name[40], bands[24] = "-", memory[24], seconds[24], overhead[24] = "-", ratio[24] = "-";
     snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
-             c->sampling.kind != DPMF_SAMPLING_NONE ? " *" : "");
+             !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
     if (c->bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)c->bands);
     show_bytes(c->memory_bytes, memory);
     show_time(c->seconds_per_step, seconds);
@@ -213,7 +213,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->swept) continue;
         table_candidate(t, c, i == dpmf_design_chosen(d), max_loss);
-        amplified = amplified || c->sampling.kind != DPMF_SAMPLING_NONE;
+        amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
     if (amplified) text_add(t, "  * with privacy amplified by sampling\n");

@@ -43,11 +43,11 @@ static void add_usage(text_buffer *t, const verb_row *v) {
 
 /* The help of an option with what the other columns of the table know: accepted values and the default. */
 static void option_words(text_buffer *t, const option_row *o) {
-    text_add(t, "%s.", o->help);
+    text_add(t, "%s.", option_help(o));
     if (o->kind == KIND_COUNT) text_add(t, " From %lld to %lld.", (long long)o->count_low, (long long)o->count_high);
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
-    if (o->values != NULL) {
-        const char *list = o->values, *join = " One of ";
+    if (option_values(o) != NULL) {
+        const char *list = option_values(o), *join = " One of ";
         int length;
         for (const char *word; (word = next_word(&list, &length)) != NULL; join = ", ")
             text_add(t, "%s%.*s", join, length, word);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
+#include "family.h"
+#include "options/kinds.h"
 #include "options/verbs.h"
 #include "progress.h"
 
@@ -14,51 +16,57 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static int optimized_place(const dpmf_family *kind) {
+    return kind->optimized;
+}
+
+static int may_choose(const dpmf_family *kind) {
+    return kind->optimize_chooses;
+}
+
+static int takes_variants(const dpmf_family *kind) {
+    return kind->optimize_variants;
+}
+
+static int takes_constraint(const dpmf_family *kind) {
+    return kind->optimize_constraint;
+}
+
+static int check_buffers(const arguments *given, const dpmf_family *kind) {
+    const bool buffers = option_given(given, OPTION_BUFFERS), ratio = option_given(given, OPTION_WANTED_RATIO);
+    char list[FAMILY_LIST];
+    if (buffers && kind->optimize_buffers == 0)
+        return fail(EXIT_USAGE, "--family %s has no --buffers to choose", kind->name);
+    if (!buffers && kind->optimize_buffers > 0 && !kind->optimize_chooses)
+        return fail(EXIT_USAGE, "--family %s needs --buffers R, the rank", kind->name);
+    if (ratio && !kind->optimize_chooses)
+        return fail(EXIT_USAGE, "--wanted-ratio is for --family %s", family_list(may_choose, " and ", list));
+    if (buffers && ratio) return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
+    return 0;
+}
+
 /* Options that only some families take; their ranges are the library's to check. */
 static int check_family_options(const arguments *given) {
-    static const struct {
-        const char *name;
-        bool bands, buffers, ratio, normalize, constraint;
-    } rows[] = {
-        {"dense", .constraint = true},
-        {"tvblt", .buffers = true, .ratio = true},
-        {"banded", .bands = true},
-        {"toeplitz", .normalize = true},
-        {"banded-toeplitz", .bands = true, .normalize = true},
-        {"bisr", .bands = true, .normalize = true},
-        {"blt", .buffers = true, .ratio = true, .normalize = true},
-        {"lowrank", .bands = true, .buffers = true},
-    };
     const char *name = option_text(given, OPTION_FAMILY);
-    char shown[SHOWN];
-    size_t i = 0, count = sizeof rows / sizeof *rows;
+    char shown[SHOWN], list[FAMILY_LIST];
     if (name == NULL) return fail(EXIT_USAGE, "optimize needs --family NAME");
-    while (i < count && strcmp(rows[i].name, name) != 0)
-        ++i;
-    if (i == count)
-        return fail(EXIT_USAGE,
-                    "--family %s: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, blt and lowrank can be "
-                    "optimized",
-                    show(name, shown));
+    const dpmf_family *kind = find_family(name);
+    if (kind == NULL || kind->optimized == 0)
+        return fail(EXIT_USAGE, "--family %s: %s can be optimized", show(name, shown),
+                    family_list(optimized_place, " and ", list));
+    const bool bands = kind->optimize_bands != 0;
+    if (bands != option_given(given, OPTION_BANDS))
+        return fail(EXIT_USAGE, bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
+    int code = check_buffers(given, kind);
+    if (code != 0) return code;
     bool within = option_given(given, OPTION_NORMALIZE_WITHIN), after = option_given(given, OPTION_COLUMN_NORMALIZE);
-    if (rows[i].bands != option_given(given, OPTION_BANDS))
-        return fail(EXIT_USAGE, rows[i].bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
-    if (option_given(given, OPTION_BUFFERS) && !rows[i].buffers)
-        return fail(EXIT_USAGE, "--family %s has no --buffers to choose", name);
-    if (strcmp(name, "lowrank") == 0 && !option_given(given, OPTION_BUFFERS))
-        return fail(EXIT_USAGE, "--family lowrank needs --buffers R, the rank");
-    if (option_given(given, OPTION_WANTED_RATIO) && !rows[i].ratio)
-        return fail(EXIT_USAGE, "--wanted-ratio is for --family blt and tvblt");
-    if (option_given(given, OPTION_BUFFERS) && option_given(given, OPTION_WANTED_RATIO))
-        return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
-    if ((within || after) && !rows[i].normalize)
+    if ((within || after) && !kind->optimize_normalize)
         return fail(EXIT_USAGE, "--family %s takes no --column-normalize or --normalize-within", name);
     if (within && after) return fail(EXIT_USAGE, "--column-normalize and --normalize-within exclude each other");
-    bool banded_toeplitz = strcmp(name, "banded-toeplitz") == 0;
-    if ((option_given(given, OPTION_SWEEP) || option_given(given, OPTION_TAPER)) && !banded_toeplitz)
-        return fail(EXIT_USAGE, "--sweep and --taper are for --family banded-toeplitz");
-    if (option_given(given, OPTION_CONSTRAINT) && !rows[i].constraint)
-        return fail(EXIT_USAGE, "--constraint is for --family dense");
+    if ((option_given(given, OPTION_SWEEP) || option_given(given, OPTION_TAPER)) && !kind->optimize_variants)
+        return fail(EXIT_USAGE, "--sweep and --taper are for --family %s", family_list(takes_variants, " and ", list));
+    if (option_given(given, OPTION_CONSTRAINT) && !kind->optimize_constraint)
+        return fail(EXIT_USAGE, "--constraint is for --family %s", family_list(takes_constraint, " and ", list));
     return 0;
 }
 

@@ -1,75 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "family.h"
 
+#include "options/kinds.h"
 #include "output.h"
 #include "parameters.h"
 
-#include <stdio.h>
 #include <string.h>
 
-static const family families[] = {
-    {.name = "identity", .available = true, .closed_form = true},
-    {.name = "workload", .available = true, .closed_form = true},
-    {.name = "dense", .available = true, .parameter = "matrix"},
-    {.name = "banded", .available = true, .bands = true, .parameter = "diagonals"},
-    {.name = "toeplitz", .available = true, .closed_form = true, .nu = true, .parameter = "coefficients"},
-    {.name = "banded-toeplitz", .available = true, .bands = true, .parameter = "coefficients"},
-    {.name = "bsr", .available = true, .closed_form = true, .bands = true},
-    {.name = "bisr", .available = true, .closed_form = true, .bands = true, .parameter = "inverse_coefficients"},
-    {.name = "blt", .available = true, .parameter = "scale and decay"},
-    {.name = "tvblt", .available = true},
-    {.name = "lowrank", .available = true},
-    {.name = "tree", .available = true, .closed_form = true},
-    {.name = "tree-online", .available = true, .closed_form = true},
-    {.name = "tree-full", .available = true, .closed_form = true},
-    {.name = "fft", .available = true, .closed_form = true},
-    {.name = "fft-opt", .available = true, .closed_form = true},
-};
-
-const family *find_family(const char *name) {
-    for (size_t i = 0; i < sizeof families / sizeof *families; ++i)
-        if (strcmp(families[i].name, name) == 0) return &families[i];
+const dpmf_family *find_family(const char *name) {
+    for (int64_t i = 0; i < dpmf_family_count(); ++i)
+        if (strcmp(dpmf_family_info(i)->name, name) == 0) return dpmf_family_info(i);
     return NULL;
 }
 
-static int refuse_name(const char *name) {
-    char accepted[300] = "", shown[SHOWN];
-    for (size_t i = 0; i < sizeof families / sizeof *families; ++i) {
-        size_t used = strlen(accepted);
-        if (families[i].available)
-            snprintf(accepted + used, sizeof accepted - used, "%s%s", used > 0 ? ", " : "", families[i].name);
-    }
-    return fail(EXIT_USAGE, "--family %s: accepted are %s", show(name, shown), accepted);
+static int any_family(const dpmf_family *kind) {
+    (void)kind;
+    return 1;
+}
+
+static int has_bands(const dpmf_family *kind) {
+    return kind->bands;
+}
+
+static int takes_nu(const dpmf_family *kind) {
+    return kind->nu;
 }
 
 int check_family(const char *name, const arguments *given) {
-    const family *kind = find_family(name);
-    if (kind == NULL) return refuse_name(name);
+    char list[FAMILY_LIST], shown[SHOWN];
+    const dpmf_family *kind = find_family(name);
+    if (kind == NULL)
+        return fail(EXIT_USAGE, "--family %s: accepted are %s", show(name, shown), family_list(any_family, ", ", list));
     bool parameters = option_given(given, OPTION_PARAMETERS);
-    if (!kind->closed_form && kind->parameter == NULL && given->operand == NULL)
+    if (!kind->closed_form && kind->parameters == NULL && given->operand == NULL)
         return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or 'dpmf optimize' is needed", name);
     if (!kind->closed_form && !parameters && given->operand == NULL)
-        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is needed%s", name,
-                    kind->available ? "" : " (and this version does not have the family)");
-    if (!kind->available) return fail(EXIT_UNABLE, "family %s is not available in this version", name);
-    if (parameters && kind->parameter == NULL) return fail(EXIT_USAGE, "--parameters: family %s takes none", name);
+        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is needed", name);
+    if (parameters && kind->parameters == NULL) return fail(EXIT_USAGE, "--parameters: family %s takes none", name);
     if (option_given(given, OPTION_BANDS) && !kind->bands)
-        return fail(EXIT_USAGE, "--bands: family %s takes none; banded, banded-toeplitz, bsr and bisr do", name);
+        return fail(EXIT_USAGE, "--bands: family %s takes none; %s do", name, family_list(has_bands, " and ", list));
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
-        return fail(EXIT_USAGE, "--nu: only family toeplitz without --parameters takes it");
+        return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
+                    family_list(takes_nu, " and ", list));
     return 0;
 }
 
 const char *decoded_family(const char *name, const arguments *given) {
-    static const char *const pairs[][2] = {{"tree-online", "tree-full"}, {"fft", "fft-opt"}};
-    for (size_t i = 0; option_given(given, OPTION_DECODER) && i < sizeof pairs / sizeof *pairs; ++i)
-        if (strcmp(name, pairs[i][0]) == 0 || strcmp(name, pairs[i][1]) == 0)
-            return pairs[i][option_is(given, OPTION_DECODER, "optimal")];
-    return name;
+    const dpmf_family *kind = find_family(name);
+    if (kind == NULL || !option_given(given, OPTION_DECODER)) return name;
+    const char *decoded = option_is(given, OPTION_DECODER, "optimal") ? kind->optimal : kind->restart;
+    return decoded != NULL ? decoded : name;
+}
+
+int64_t family_bands(const dpmf_strategy *strategy) {
+    const dpmf_family *kind = find_family(dpmf_strategy_family(strategy));
+    if (kind == NULL || !kind->bands) return 0;
+    return kind->inverse ? dpmf_strategy_buffers(strategy) + 1 : dpmf_strategy_bands(strategy);
 }
 
 /* Bands and stamps as given, or else as in `shape`, which is changed to them. */
-static int check_shape(const arguments *given, const family *kind, int64_t steps, strategy_shape *shape) {
+static int check_shape(const arguments *given, const dpmf_family *kind, int64_t steps, strategy_shape *shape) {
     if (option_given(given, OPTION_STAMPS)) shape->stamps = given->count[OPTION_STAMPS];
     if (shape->stamps > steps || steps % shape->stamps != 0)
         return fail(EXIT_USAGE, "--stamps %lld: a divisor of %lld (the steps) is accepted", (long long)shape->stamps,
@@ -86,7 +76,7 @@ static int check_shape(const arguments *given, const family *kind, int64_t steps
     return 0;
 }
 
-static int make_closed_form(const arguments *given, const family *kind, const dpmf_workload *workload,
+static int make_closed_form(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
                             const strategy_shape *shape, dpmf_strategy **out) {
     dpmf_strategy_options made = dpmf_strategy_options_defaults();
     if (kind->bands) made.bands = shape->bands;
@@ -113,7 +103,7 @@ static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strate
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, strategy_shape shape,
+int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
     int64_t steps = dpmf_workload_steps(workload), found = 0;

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The families of --family, and the strategies that the options describe. */
+/* The families of --family, which the library lists, and the strategies that the options describe. */
 #ifndef DPMF_CLI_FAMILY_H
 #define DPMF_CLI_FAMILY_H
 
 #include "dpmf.h"
 #include "options/options.h"
 
-typedef struct family {
-    const char *name;
-    bool available;        /* does the library have it? */
-    bool closed_form;      /* can be made from a workload alone */
-    bool bands, nu;        /* takes --bands, --nu */
-    const char *parameter; /* its key in a --parameters file, NULL if it takes none */
-} family;
-
 /* The family of that name; NULL if there is none. */
-const family *find_family(const char *name);
+const dpmf_family *find_family(const char *name);
 
-/* 0 if the family exists, can be had and takes the options given; else the exit code after a message. */
+/* 0 if the family exists and takes the options given; else the exit code after a message. */
 int check_family(const char *name, const arguments *given);
 
 /* The family that --decoder, where it is given, makes of this one: tree-online with the optimal decoder is tree-full.
  */
 const char *decoded_family(const char *name, const arguments *given);
+
+/* The diagonals of C, or of C^-1, that its family is named for; 0: none. */
+int64_t family_bands(const dpmf_strategy *strategy);
 
 /* What a strategy is made with where the options do not say. */
 typedef struct strategy_shape {
@@ -35,7 +30,7 @@ typedef struct strategy_shape {
  * The strategy that the options describe, for a family that check_family accepts. `workload` is what a closed form is
  * made from.
  */
-int make_strategy(const arguments *given, const family *kind, const dpmf_workload *workload, strategy_shape shape,
+int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out);
 
 #endif

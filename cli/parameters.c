@@ -152,11 +152,11 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
 }
 
 /* Numbers for another family are a mistake in the command, whatever their lengths. */
-static int check_key(const numbers *n, const family *kind) {
+static int check_key(const numbers *n, const dpmf_family *kind) {
     char shown[SHOWN];
-    if (strcmp(n->key, kind->parameter) == 0) return 0;
+    if (strcmp(n->key, kind->parameters) == 0) return 0;
     return fail(EXIT_USAGE, "--parameters %s: it holds %s, and family %s takes %s", show(n->path, shown), n->key,
-                kind->name, kind->parameter);
+                kind->name, kind->parameters);
 }
 
 /* The list of that key, or NULL; `seen` counts the members that are known. */
@@ -208,9 +208,9 @@ static int read_blt(const cJSON *tree, numbers *n) {
     return 0;
 }
 
-static int read_members(const cJSON *tree, const family *kind, int64_t steps, numbers *n) {
+static int read_members(const cJSON *tree, const dpmf_family *kind, int64_t steps, numbers *n) {
     const cJSON *value = cJSON_IsObject(tree) ? tree->child : NULL;
-    bool blt = strcmp(kind->parameter, scale_and_decay) == 0;
+    bool blt = strcmp(kind->parameters, scale_and_decay) == 0;
     if (blt && value != NULL && value->next != NULL) return read_blt(tree, n);
     if (value == NULL || value->next != NULL)
         return bad_file(
@@ -230,7 +230,7 @@ static int read_members(const cJSON *tree, const family *kind, int64_t steps, nu
     return n->values == NULL ? fail_memory() : read_list(value, n, n->values, 1);
 }
 
-static int read_json(const char *bytes, size_t size, const family *kind, int64_t steps, numbers *n) {
+static int read_json(const char *bytes, size_t size, const dpmf_family *kind, int64_t steps, numbers *n) {
     if (memchr(bytes, '\0', size) != NULL) return bad_file(n->path, "not JSON: it has a zero byte");
     cJSON *tree = cJSON_ParseWithLengthOpts(bytes, size + 1, NULL, 1); /* 1: nothing may follow */
     if (tree == NULL) return bad_file(n->path, "neither valid JSON nor .npy");
@@ -241,14 +241,14 @@ static int read_json(const char *bytes, size_t size, const family *kind, int64_t
 
 /* ---- .npy ------------------------------------------------------------------------------------------------------ */
 
-static int read_npy(const char *bytes, size_t size, const family *kind, numbers *n) {
+static int read_npy(const char *bytes, size_t size, const dpmf_family *kind, numbers *n) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_array array;
     dpmf_status status = dpmf_array_decode((const uint8_t *)bytes, size, &array);
     show(n->path, about + strlen(about));
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, about);
-    bool inverse = strcmp(kind->parameter, "inverse_coefficients") == 0;
+    bool inverse = strcmp(kind->parameters, "inverse_coefficients") == 0;
     n->key = array.dimensions == 2 ? "matrix" : inverse ? "inverse_coefficients" : "coefficients";
     n->count = array.shape[0];
     n->width = array.dimensions == 2 ? array.shape[1] : 1;
@@ -287,14 +287,14 @@ static int pad(numbers *n, int64_t steps) {
     return 0;
 }
 
-static int make_from_numbers(const numbers *n, const family *kind, int64_t steps, dpmf_strategy **out) {
+static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t steps, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
     if (n->key == scale_and_decay)
         status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, out);
     else if (n->key == scale_and_gap)
         status = dpmf_strategy_create_blt_gaps(steps, (int)n->count, n->values, n->values + n->count, out);
-    else if (strcmp(kind->name, "banded-toeplitz") == 0)
+    else if (strcmp(kind->name, DPMF_FAMILY_BANDED_TOEPLITZ) == 0)
         status = dpmf_strategy_create_banded_toeplitz(steps, n->count, n->values, out);
     else if (strcmp(n->key, "coefficients") == 0)
         status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
@@ -310,7 +310,7 @@ static int make_from_numbers(const numbers *n, const family *kind, int64_t steps
     return fail_status(status, about);
 }
 
-int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out) {
+int read_strategy(const char *path, const dpmf_family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out) {
     numbers n = {.path = path};
     char *bytes = NULL;
     size_t size = 0;
@@ -323,7 +323,7 @@ int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *
     free(bytes);
     bool blt = n.key == scale_and_decay || n.key == scale_and_gap;
     if (code == 0 && !blt) code = check_shape(&n, steps);
-    if (code == 0 && strcmp(kind->name, "toeplitz") == 0) code = pad(&n, steps);
+    if (code == 0 && strcmp(kind->name, DPMF_FAMILY_TOEPLITZ) == 0) code = pad(&n, steps);
     if (code == 0) code = make_from_numbers(&n, kind, steps, out);
     if (code == 0) *bands = n.count;
     free(n.values);

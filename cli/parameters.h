@@ -11,6 +11,6 @@
  * exit code after a message: 1 if the file is bad in itself or has the wrong lengths, 2 if it holds another family's
  * numbers.
  */
-int read_strategy(const char *path, const family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out);
+int read_strategy(const char *path, const dpmf_family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out);
 
 #endif

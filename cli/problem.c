@@ -118,7 +118,7 @@ static int check_optimize_participation(const arguments *given, int64_t steps) {
 }
 
 /* A strategy made from --optimize-workload, or else from `workload`. */
-static int make_strategy_for(const arguments *given, const family *kind, const dpmf_workload *workload,
+static int make_strategy_for(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
                              strategy_shape shape, dpmf_strategy **out) {
     dpmf_workload *source = NULL;
     int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_steps(workload), &source);
@@ -266,14 +266,12 @@ static int check_weights_held(const arguments *given, const problem *p) {
 }
 
 /* Options that say how a strategy is made: make it again and compare. */
-static int check_strategy_made(const arguments *given, const problem *p, const family *kind) {
+static int check_strategy_made(const arguments *given, const problem *p, const dpmf_family *kind) {
     static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
     bool same = true;
     int64_t steps = dpmf_workload_steps(p->workload), rows = dpmf_strategy_rows(p->strategy);
-    /* The inverse of a bisr has the bands, and its noise keeps all but one of them. */
-    int64_t bands =
-        strcmp(kind->name, "bisr") == 0 ? dpmf_strategy_buffers(p->strategy) + 1 : dpmf_strategy_bands(p->strategy);
+    int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_bands(p->strategy);
     strategy_shape held = {bands, dpmf_strategy_stamps(p->strategy), dpmf_strategy_is_normalized(p->strategy) != 0};
     int code = make_strategy_for(given, kind, p->workload, held, &asked);
     if (code == 0 && dpmf_strategy_rows(asked) != rows)
@@ -296,7 +294,9 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         if (find_family(asked) == NULL) return check_family(asked, given);
         if (strcmp(decoded_family(asked, given), name) != 0) return contradiction(given, OPTION_FAMILY, name);
     }
-    bool only_restart = strcmp(name, "tree") == 0 && option_is(given, OPTION_DECODER, "optimal");
+    const dpmf_family *kind = find_family(name);
+    bool one_decoder = kind == NULL || kind->restart == NULL;
+    bool only_restart = !one_decoder && kind->optimal == NULL && option_is(given, OPTION_DECODER, "optimal");
     if (strcmp(decoded_family(name, given), name) != 0 || only_restart)
         return contradiction(given, OPTION_DECODER, name);
     if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
@@ -311,7 +311,7 @@ static int check_strategy_named(const arguments *given, const problem *p) {
 static int check_strategy(const arguments *given, const problem *p) {
     char held[40];
     const char *name = dpmf_strategy_family(p->strategy);
-    const family *kind = find_family(name);
+    const dpmf_family *kind = find_family(name);
     int code = check_strategy_named(given, p);
     if (code != 0) return code;
     bool parameters = option_given(given, OPTION_PARAMETERS), bands = option_given(given, OPTION_BANDS);

@@ -250,6 +250,12 @@ DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participatio
 DPMF_API int64_t
 dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
 
+/* Is it of the kind single? (Others may come to the same: cyclic:1,N, say.) 1 or 0. */
+DPMF_API int dpmf_participation_is_single(const dpmf_participation *participation);
+
+/* How a kind is written, "single", "cyclic:K,B", ...; NULL where there is no such kind. */
+DPMF_API const char *dpmf_participation_form(dpmf_participation_kind kind);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 4  Strategy
  *
@@ -278,6 +284,52 @@ typedef struct dpmf_strategy_options {
 } dpmf_strategy_options;
 
 DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
+
+/*
+ * The families: their names, and what each takes. Every list of them, here, on the command line and in Python, is made
+ * from this table. All of them take stamps and column normalization.
+ */
+#define DPMF_FAMILY_IDENTITY "identity"
+#define DPMF_FAMILY_WORKLOAD "workload"
+#define DPMF_FAMILY_DENSE "dense"
+#define DPMF_FAMILY_BANDED "banded"
+#define DPMF_FAMILY_TOEPLITZ "toeplitz"
+#define DPMF_FAMILY_BANDED_TOEPLITZ "banded-toeplitz"
+#define DPMF_FAMILY_BSR "bsr"
+#define DPMF_FAMILY_BISR "bisr"
+#define DPMF_FAMILY_BLT "blt"
+#define DPMF_FAMILY_TVBLT "tvblt"
+#define DPMF_FAMILY_LOWRANK "lowrank"
+#define DPMF_FAMILY_TREE "tree"
+#define DPMF_FAMILY_TREE_ONLINE "tree-online"
+#define DPMF_FAMILY_TREE_FULL "tree-full"
+#define DPMF_FAMILY_FFT "fft"
+#define DPMF_FAMILY_FFT_OPT "fft-opt"
+
+typedef struct dpmf_family {
+    const char *name;
+    const char *help;   /* one line, no full stop */
+    const char *listed; /* the same in a list of all, in order; one that starts with a comma goes on with the last */
+    const char *parameters;  /* what numbers of its own are called ("coefficients", "matrix", ...); NULL: takes none */
+    int closed_form;         /* 1: dpmf_strategy_create makes it from a workload */
+    int bands;               /* 1: it is named for so many diagonals: dpmf_strategy_options.bands */
+    int inverse;             /* 1: they are those of C^-1 */
+    int nu;                  /* 1: takes dpmf_strategy_options.nu */
+    int toeplitz;            /* 1: C is Toeplitz, or is for a Toeplitz workload */
+    const char *restart;     /* the family that DPMF_DECODER_RESTART makes of it, ... */
+    const char *optimal;     /* ... and DPMF_DECODER_OPTIMAL; both NULL: it has one decoder; one NULL: refused */
+    int optimized;           /* its place among the families that dpmf_optimize knows, from 1; 0: it does not */
+    int optimize_bands;      /* 1: dpmf_optimize_options.bands is needed */
+    int optimize_buffers;    /* the most that dpmf_optimize_options.buffers may be; 0: takes none */
+    int optimize_chooses;    /* 1: it may be 0, and then wanted_ratio says how many */
+    int optimize_normalize;  /* 1: takes dpmf_optimize_options.normalize */
+    int optimize_constraint; /* 1: takes dpmf_optimize_options.constraint */
+    int optimize_variants;   /* 1: takes sweep, taper and settled_after */
+    int designed;            /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
+} dpmf_family;
+
+DPMF_API int64_t dpmf_family_count(void);
+DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* 0 to count - 1; NULL outside */
 
 /*
  * A family that needs no parameters of its own, by name:
@@ -651,6 +703,12 @@ typedef struct dpmf_sampling {
 /* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", and back (at most 63 bytes). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
+
+/* Is nothing sampled? 1 or 0. */
+DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
+
+/* How a kind is written, "none", "poisson:Q", ...; NULL where there is no such kind. */
+DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
     DPMF_ENGINE_AUTO = 0,         /* the closed form, connect-the-dots or Monte Carlo, as the sampling needs */

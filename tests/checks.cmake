@@ -13,6 +13,8 @@ dpmf_test(check_object_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 dpmf_test(check_tests LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py")
 dpmf_test(check_tests_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_tests.py" --self-test)
+dpmf_test(check_names LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py")
+dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
 if(TARGET dpmf)

@@ -7,7 +7,7 @@
 
 /* The words of an option's values as far as they can be typed for the user: "momentum:BETA" gives "momentum:". */
 static void add_values(text_buffer *t, const option_row *o) {
-    const char *list = o->values, *join = "";
+    const char *list = option_values(o), *join = "";
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL; join = " ") {
         int typed = (int)strcspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ|");
@@ -31,7 +31,7 @@ static void add_bash_option(text_buffer *t, const option_row *o) {
     text_add(t, "    --%s", o->name);
     if (o->letter != '\0') text_add(t, "|-%c", o->letter);
     text_add(t, ")\n        ");
-    if (o->values != NULL) {
+    if (option_values(o) != NULL) {
         text_add(t, "COMPREPLY=($(compgen -W '");
         add_values(t, o);
         text_add(t, "' -- \"$word\"))\n        ");
@@ -112,14 +112,14 @@ static void add_zsh_option(text_buffer *t, const option_row *o) {
         text_add(t, "'(-%c --%s)'{-%c,--%s%s}'[", o->letter, o->name, o->letter, o->name, equals);
     else
         text_add(t, "'--%s%s[", o->name, equals);
-    add_zsh_text(t, o->help);
+    add_zsh_text(t, option_help(o));
     text_add(t, "]");
     if (o->kind != KIND_FLAG) {
         text_add(t, ":");
         add_zsh_text(t, o->argument);
         text_add(t, ":");
     }
-    if (o->values != NULL) {
+    if (option_values(o) != NULL) {
         text_add(t, "(");
         add_values(t, o);
         text_add(t, ")");

@@ -2,6 +2,8 @@
 /* The options: what exists, in the order in which help shows it. */
 #include "options/options.h"
 
+#include "options/kinds.h"
+
 #define DESIGN (1u << VERB_DESIGN)
 #define EVALUATE (1u << VERB_EVALUATE)
 #define OPTIMIZE (1u << VERB_OPTIMIZE)
@@ -19,7 +21,6 @@
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
 
 #define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|file:PATH.npy"
-#define PARTICIPATIONS "single|cyclic:K,B|min-sep:K,B|shuffled:K,B|full"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",
@@ -50,7 +51,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
-                              .values = PARTICIPATIONS,
+                              .values_of = participation_values,
                               .preset = "single",
                               .verbs = EVALUATE | OPTIMIZE,
                               .help =
@@ -67,7 +68,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_OPTIMIZE_PARTICIPATION] = {.name = "optimize-participation",
                                        .kind = KIND_TEXT,
                                        .argument = "PATTERN",
-                                       .values = PARTICIPATIONS,
+                                       .values_of = participation_values,
                                        .verbs = EVALUATE | OPTIMIZE,
                                        .help =
                                            "the participation that the strategy is optimised for, where that differs "
@@ -76,18 +77,9 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_FAMILY] = {.name = "family",
                        .kind = KIND_TEXT,
                        .argument = "NAME",
-                       .values = "identity|workload|dense|banded|toeplitz|banded-toeplitz|bsr|bisr|blt|tvblt|lowrank|"
-                                 "tree|tree-online|tree-full|fft|fft-opt",
+                       .values_of = family_values,
                        .verbs = EVALUATE | OPTIMIZE | TRAIN,
-                       .help =
-                           "kind of strategy: independent noise; output perturbation; any matrix; any banded one; "
-                           "the square root of the workload, given coefficients, or the best ones; banded "
-                           "Toeplitz; the first diagonals of the square root; those of its inverse; buffered linear "
-                           "Toeplitz; the optimum as a stream with few buffers; banded plus low-rank decoder; binary "
-                           "trees that sum complete nodes, that refine each node from below (Honaker), with the best "
-                           "decoder; the FFT mechanism, and its best decoder. evaluate needs --parameters or a FILE "
-                           "for those that have parameters; optimize makes dense, banded, toeplitz, banded-toeplitz, "
-                           "bisr, blt, tvblt and lowrank"},
+                       .help_of = family_help},
     [OPTION_BANDS] = {.name = "bands",
                       .kind = KIND_COUNT,
                       .argument = "B",
@@ -250,7 +242,7 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "sampling",
          .kind = KIND_TEXT,
          .argument = "SAMPLING",
-         .values = "none|poisson:Q|block-cyclic:Q,BANDS|balls-in-bins:BINS|min-sep:P,B",
+         .values_of = sampling_values,
          .preset = "none",
          .verbs = DESIGN | ACCOUNT | TRAIN,
          .help = "secret random choice of the batches: none; each example in each step with "

@@ -132,13 +132,15 @@ typedef struct option_row {
     const char *name; /* without the dashes */
     char letter;      /* the one-letter form, 0 if none */
     option_kind kind;
-    const char *argument; /* placeholder in help, NULL for a flag */
-    const char *values;   /* words joined by '|', or NULL; capitals stand for a number or a name */
-    const char *preset;   /* the default, NULL if none */
+    const char *argument;           /* placeholder in help, NULL for a flag */
+    const char *values;             /* words joined by '|', or NULL; capitals stand for a number or a name */
+    const char *(*values_of)(void); /* makes them instead, from the library's tables */
+    const char *preset;             /* the default, NULL if none */
     int64_t count_low, count_high;
     double number_low, number_high;
     unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
     const char *help;
+    const char *(*help_of)(void); /* makes it instead */
 } option_row;
 
 typedef struct arguments arguments;
@@ -164,6 +166,10 @@ struct arguments {
     double number[OPTION_TOTAL];
     const char *operand; /* NULL: none */
 };
+
+/* What it accepts (NULL: anything), and its help, wherever they come from. */
+const char *option_values(const option_row *o);
+const char *option_help(const option_row *o);
 
 /* Does this verb take this option? */
 bool option_of_verb(option_id id, verb_id verb);

@@ -83,8 +83,16 @@ bool find_verb(const char *name, verb_id *out, const char **closest) {
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
+const char *option_values(const option_row *o) {
+    return o->values_of != NULL ? o->values_of() : o->values;
+}
+
+const char *option_help(const option_row *o) {
+    return o->help_of != NULL ? o->help_of() : o->help;
+}
+
 static bool is_choice(const option_row *o, const char *text) {
-    const char *list = o->values;
+    const char *list = option_values(o);
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL;)
         if ((size_t)length == strlen(text) && strncmp(word, text, (size_t)length) == 0) return true;
@@ -93,7 +101,7 @@ static bool is_choice(const option_row *o, const char *text) {
 
 static int refuse_choice(const option_row *o, const char *text) {
     char accepted[200] = "", shown[SHOWN];
-    const char *list = o->values;
+    const char *list = option_values(o);
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL;) {
         size_t used = strlen(accepted);

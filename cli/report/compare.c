@@ -7,6 +7,8 @@
  */
 #include "report/report.h"
 
+#include "family.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +28,15 @@ static void says(report *r, const char *text) {
 
 /* ---- the design of the file's setting ---- */
 
+static bool amplified(const report *r) {
+    return r->sampling.kind == DPMF_SAMPLING_POISSON || r->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC;
+}
+
 /* Passes over the data, and whether they describe the file's participation exactly. */
 static int64_t epochs_of(const report *r, bool *same) {
     dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
     int64_t count = dpmf_participation_count(r->participation);
-    if (r->sampling.kind == DPMF_SAMPLING_POISSON || r->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC) {
+    if (amplified(r)) {
         double expected = r->sampling.probability * (double)r->steps;
         int64_t epochs = llround(expected);
         if (epochs < 1) epochs = 1;
@@ -39,7 +45,7 @@ static int64_t epochs_of(const report *r, bool *same) {
     }
     *same = kind != DPMF_PARTICIPATION_CYCLIC ||
             dpmf_participation_separation(r->participation) == (r->steps + count - 1) / count;
-    return kind == DPMF_PARTICIPATION_SINGLE ? 1 : count;
+    return dpmf_participation_is_single(r->participation) ? 1 : count;
 }
 
 static bool design_covers(const report *r) {
@@ -50,14 +56,13 @@ static bool design_covers(const report *r) {
 
 static dpmf_status run_design(report *r) {
     dpmf_design_options how = dpmf_design_options_defaults();
-    bool same = true,
-         amplified = r->sampling.kind == DPMF_SAMPLING_POISSON || r->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC;
+    bool same = true;
     how.epochs = epochs_of(r, &same);
     how.epsilon = r->claimed ? dpmf_mechanism_epsilon(r->mechanism) : 1.0;
     how.delta = r->delta;
     how.dim = r->dim;
     how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
-    how.sampling = amplified ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
+    how.sampling = amplified(r) ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
     how.run = r->run;
     how.no_bench = !option_given(r->given, OPTION_MAX_OVERHEAD);
     if (!how.no_bench) how.max_overhead = r->given->number[OPTION_MAX_OVERHEAD];
@@ -69,7 +74,8 @@ static dpmf_status run_design(report *r) {
     dpmf_status status = dpmf_design_create(r->workload, &how, &r->design);
     if (status != DPMF_OK) return status;
     if (!same) says(r, "The candidates are for whole passes over the data, which the file's setting is not exactly.");
-    if (r->sampled && !amplified) says(r, "The candidates use no sampling: none is known for the file's kind of it.");
+    if (r->sampled && !amplified(r))
+        says(r, "The candidates use no sampling: none is known for the file's kind of it.");
     return DPMF_OK;
 }
 
@@ -80,8 +86,9 @@ typedef struct closed_form {
     bool bands;
 } closed_form;
 
-static const closed_form closed_forms[] = {{"identity", false},    {"toeplitz", false}, {"tree", false},
-                                           {"tree-online", false}, {"bsr", true},       {"bisr", true}};
+static const closed_form closed_forms[] = {{DPMF_FAMILY_IDENTITY, false}, {DPMF_FAMILY_TOEPLITZ, false},
+                                           {DPMF_FAMILY_TREE, false},     {DPMF_FAMILY_TREE_ONLINE, false},
+                                           {DPMF_FAMILY_BSR, true},       {DPMF_FAMILY_BISR, true}};
 
 static dpmf_status evaluate_closed(const report *r, const char *family, int64_t bands, double sigma,
                                    dpmf_candidate *c) {
@@ -167,10 +174,7 @@ static int compare_closed_forms(report *r) {
 
 static dpmf_candidate own_candidate(const report *r) {
     dpmf_candidate c = {.family = dpmf_strategy_family(r->strategy), .sampling = r->sampling, .eligible = 1};
-    bool banded = strncmp(c.family, "banded", 6) == 0 || strcmp(c.family, "bsr") == 0;
-    c.bands = banded                          ? dpmf_strategy_bands(r->strategy)
-              : strcmp(c.family, "bisr") == 0 ? dpmf_strategy_buffers(r->strategy) + 1
-                                              : 0;
+    c.bands = family_bands(r->strategy);
     c.buffers = dpmf_strategy_buffers(r->strategy);
     c.normalized = dpmf_strategy_is_normalized(r->strategy);
     c.sigma = r->scale;

@@ -115,11 +115,11 @@ static int gather_errors(report *r) {
 
 /* The optimum that can be had in some seconds; NULL: none. */
 static const char *optimum_family(const report *r) {
-    bool single = dpmf_participation_get_kind(r->participation) == DPMF_PARTICIPATION_SINGLE;
+    bool single = dpmf_participation_is_single(r->participation);
     int q_bands = -1, r_bands = 0;
     dpmf_workload_inverse_bands(r->workload, &q_bands, &r_bands);
-    if (r->steps <= (single ? DENSE_MOST : SEVERAL_MOST)) return "dense";
-    return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? "tvblt" : NULL;
+    if (r->steps <= (single ? DENSE_MOST : SEVERAL_MOST)) return DPMF_FAMILY_DENSE;
+    return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? DPMF_FAMILY_TVBLT : NULL;
 }
 
 static dpmf_status evaluate_optimum(report *r, const dpmf_strategy *best, const dpmf_optimization *result) {
@@ -189,7 +189,7 @@ static int gather_optimum(report *r) {
         return status == DPMF_ERROR_CANCELLED ? fail_status(status, NULL) : 0;
     }
     snprintf(r->best_name, sizeof r->best_name, "%s%s",
-             strcmp(family, "dense") == 0 ? "dense optimum" : "optimum (tvblt)",
+             strcmp(family, DPMF_FAMILY_DENSE) == 0 ? "dense optimum" : "optimum (tvblt)",
              r->sampled ? " without sampling, at equal privacy" : "");
     snprintf(r->best_scope, sizeof r->best_scope, "%s", result.scope != NULL ? result.scope : "");
     return 0;
@@ -206,7 +206,7 @@ int report_gather(report *r) {
     r->sigma = dpmf_mechanism_sigma(r->mechanism);
     r->scale = r->sigma > 0.0 ? r->sigma : 1.0;
     r->sampling = dpmf_mechanism_sampling(r->mechanism);
-    r->sampled = r->sampling.kind != DPMF_SAMPLING_NONE;
+    r->sampled = !dpmf_sampling_is_none(&r->sampling);
     if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
     r->dim = option_given(r->given, OPTION_DIM) ? r->given->count[OPTION_DIM] : DEFAULT_DIM;
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);

@@ -6,6 +6,7 @@
  */
 #include "report/report.h"
 
+#include "family.h"
 #include "progress.h"
 
 #include <math.h>
@@ -59,12 +60,9 @@ static double shifted(const matrix *m, int64_t i, int64_t j) {
 }
 
 static bool may_be_toeplitz(const report *r) {
-    static const char *const families[] = {"identity", "toeplitz", "bsr", "bisr", "banded-toeplitz", "blt", "workload"};
-    const char *family = dpmf_strategy_family(r->strategy);
+    const dpmf_family *kind = find_family(dpmf_strategy_family(r->strategy));
     if (dpmf_strategy_is_normalized(r->strategy) || dpmf_strategy_rows(r->strategy) != r->steps) return false;
-    for (size_t i = 0; i < sizeof families / sizeof *families; ++i)
-        if (strcmp(family, families[i]) == 0) return true;
-    return false;
+    return kind != NULL && kind->toeplitz;
 }
 
 /* Reads column 0, and decides whether it tells the others. */
@@ -94,7 +92,7 @@ static int64_t columns_to_read(const matrix *m) {
     /* A solve multiplies every buffer once a row; where there are very many it is done by FFT. */
     double each = fmin(32.0, 1.0 + (double)dpmf_strategy_buffers(m->r->strategy));
     if (m->block == 0 && m->inverse) most = at_most(WORK_MOST / (each * (double)m->rows), most);
-    bool dense = strcmp(dpmf_strategy_family(m->r->strategy), "dense") == 0;
+    bool dense = strcmp(dpmf_strategy_family(m->r->strategy), DPMF_FAMILY_DENSE) == 0;
     if (dense && m->inverse) most = at_most(DENSE_WORK_MOST / (0.5 * (double)m->rows * (double)m->rows), most);
     return most;
 }

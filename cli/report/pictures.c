@@ -97,7 +97,7 @@ static void picture_step_ratio(const report *r, text_buffer *t) {
 
 static void optimum_words(const report *r, text_buffer *t) {
     char text[NUMBER];
-    bool single = dpmf_participation_get_kind(r->participation) == DPMF_PARTICIPATION_SINGLE;
+    bool single = dpmf_participation_is_single(r->participation);
     text_add(t, "<p>");
     if (r->best == NULL) {
         html_text(

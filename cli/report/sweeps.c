@@ -69,7 +69,7 @@ static int make_groups(const report *r, group *groups, const rival **memory) {
 
 static const char *group_name(const group *g, char out[160]) {
     snprintf(out, 160, "%s%s%s", g->of->family, g->of->normalized ? ", normalized" : "",
-             g->of->sampling.kind != DPMF_SAMPLING_NONE ? ", sampled" : "");
+             !dpmf_sampling_is_none(&g->of->sampling) ? ", sampled" : "");
     return out;
 }
 

@@ -219,7 +219,7 @@ static void rival_heading(text_buffer *t, const rival *v) {
     text_add(t, v->own || v->chosen ? " " : "");
     if (v->own) html_badge(t, "mine", "this file");
     if (v->chosen) html_badge(t, "sure", "best eligible");
-    if (v->is.sampling.kind != DPMF_SAMPLING_NONE && dpmf_sampling_format(&v->is.sampling, text) == DPMF_OK) {
+    if (!dpmf_sampling_is_none(&v->is.sampling) && dpmf_sampling_format(&v->is.sampling, text) == DPMF_OK) {
         text_add(t, "<span class=\"sub\">sampled: ");
         html_text(t, text);
         text_add(t, "</span>");

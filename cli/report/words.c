@@ -116,9 +116,9 @@ static void references(const report *r, text_buffer *t) {
     reference(
         t, "Balle, Wang: Improving the Gaussian Mechanism for Differential Privacy: Analytical Calibration and Optimal "
            "Denoising. ICML 2018.");
-    if (strncmp(family, "tree", 4) == 0)
+    if (strncmp(family, DPMF_FAMILY_TREE, 4) == 0)
         reference(t, "Honaker: Efficient Use of Differentially Private Binary Trees. TPDP 2015.");
-    if (strcmp(family, "bsr") == 0)
+    if (strcmp(family, DPMF_FAMILY_BSR) == 0)
         reference(
             t, "Kalinin, Lampert: Banded Square Root Matrix Factorization for Differentially Private Model Training. "
                "NeurIPS 2024.");

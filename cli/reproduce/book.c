@@ -150,7 +150,7 @@ dpmf_status toeplitz_loss(book *b, int64_t steps, int64_t bands, double *loss) {
     how.bands = bands;
     how.run = *b->run;
     dpmf_status status = dpmf_workload_create(steps, NULL, &workload);
-    if (status == DPMF_OK) status = dpmf_optimize("banded-toeplitz", workload, NULL, &how, &strategy, &found);
+    if (status == DPMF_OK) status = dpmf_optimize(DPMF_FAMILY_BANDED_TOEPLITZ, workload, NULL, &how, &strategy, &found);
     if (status == DPMF_OK) status = normalized_loss(workload, strategy, bands, loss);
     if (status == DPMF_OK) status = write_down(b, k, *loss);
     dpmf_strategy_free(strategy);
@@ -171,7 +171,7 @@ dpmf_status banded_loss(book *b, int64_t steps, int64_t bands, double *loss, dou
     how.run = *b->run;
     if (steps > 4096) how.tolerance = bands > 16 ? 0.1 : 1e-3; /* the last digits take most of the time */
     dpmf_status status = dpmf_workload_create(steps, NULL, &workload);
-    if (status == DPMF_OK) status = dpmf_optimize("banded", workload, NULL, &how, NULL, &found);
+    if (status == DPMF_OK) status = dpmf_optimize(DPMF_FAMILY_BANDED, workload, NULL, &how, NULL, &found);
     if (status == DPMF_OK) {
         *loss = found.optimum_upper;
         *lower = found.optimum_lower;
@@ -202,7 +202,7 @@ dpmf_status square_root_loss(book *b, int64_t steps, int64_t bands, double *loss
     dpmf_strategy *strategy = NULL;
     made.bands = bands;
     dpmf_status status = dpmf_workload_create(steps, NULL, &workload);
-    if (status == DPMF_OK) status = dpmf_strategy_create("bsr", workload, &made, &strategy);
+    if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_BSR, workload, &made, &strategy);
     if (status == DPMF_OK) status = rms_loss(b, workload, NULL, strategy, loss);
     if (status == DPMF_OK) status = write_down(b, k, *loss);
     dpmf_strategy_free(strategy);
@@ -227,7 +227,7 @@ static dpmf_status calibrate(book *b, key k, dpmf_sampling sampling, double *sig
 
 dpmf_status gaussian_sigma(book *b, double epsilon, int64_t compositions, double *sigma) {
     key k = {.topic = GAUSSIAN, .epsilon = epsilon, .steps = compositions};
-    return calibrate(b, k, (dpmf_sampling){.kind = DPMF_SAMPLING_NONE}, sigma);
+    return calibrate(b, k, (dpmf_sampling){0}, sigma);
 }
 
 dpmf_status sampled_sigma(book *b, double epsilon, int64_t steps, int64_t epochs, int64_t bands, double *sigma) {
@@ -289,7 +289,7 @@ static dpmf_status make_stamping(const book *b, int64_t steps, int64_t epochs, d
     how.buffers = 8;
     how.run = *b->run;
     dpmf_status status = dpmf_workload_create(steps / epochs, NULL, &block);
-    if (status == DPMF_OK) status = dpmf_optimize("tvblt", block, NULL, &how, &once, &found);
+    if (status == DPMF_OK) status = dpmf_optimize(DPMF_FAMILY_TVBLT, block, NULL, &how, &once, &found);
     if (status == DPMF_OK) status = dpmf_strategy_create_stamped(once, epochs, out);
     dpmf_strategy_free(once);
     dpmf_workload_free(block);
@@ -302,15 +302,15 @@ static dpmf_status make_rival(const book *b, rival who, const dpmf_workload *wor
     dpmf_optimization found;
     switch (who) {
     case RIVAL_TREE:
-        return dpmf_strategy_create("tree-online", workload, NULL, out);
+        return dpmf_strategy_create(DPMF_FAMILY_TREE_ONLINE, workload, NULL, out);
     case RIVAL_SQUARE_ROOT:
-        return dpmf_strategy_create("toeplitz", workload, NULL, out);
+        return dpmf_strategy_create(DPMF_FAMILY_TOEPLITZ, workload, NULL, out);
     case RIVAL_STAMPING:
         return make_stamping(b, dpmf_workload_steps(workload), epochs, out);
     default:
         how.buffers = who == RIVAL_BLT_2 ? 2 : 5;
         how.run = *b->run;
-        return dpmf_optimize("blt", workload, participation, &how, out, &found);
+        return dpmf_optimize(DPMF_FAMILY_BLT, workload, participation, &how, out, &found);
     }
 }
 

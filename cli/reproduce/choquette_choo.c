@@ -13,51 +13,51 @@
 static const published_column table_1_columns[] = {
     {
         .name = "(Online) Honaker",
-        .family = "tree-online",
+        .family = DPMF_FAMILY_TREE_ONLINE,
         .printed = {"5.8e6", "3.3e6", NULL, "2.1e6", "2.0e6", "2.1e6"},
     },
     {
         .name = "Optimal Decoder Honaker",
-        .family = "tree-full",
+        .family = DPMF_FAMILY_TREE_FULL,
         .printed = {"2.4e6", "1.6e6", NULL, "1.2e6", "1.4e6", "1.8e6"},
     },
     {
         .name = "MF, for its epochs",
-        .family = "dense",
+        .family = DPMF_FAMILY_DENSE,
         .optimize = true,
         .printed = {"6.5e5", "8.8e5", "1.2e6", NULL, NULL, "2.5e6"},
     },
     {
         .name = "MF, k = 1",
-        .family = "dense",
+        .family = DPMF_FAMILY_DENSE,
         .optimize = true,
         .optimize_for_once = true,
         .printed = {"1.6e6", "1.37e6", "1.4e6", "1.5e6", "1.8e6", "2.5e6"},
     },
     {
         .name = "FFT",
-        .family = "fft",
+        .family = DPMF_FAMILY_FFT,
         .sensitivity = DPMF_BOUND_SPECTRAL,
         .note = SPECTRAL,
         .printed = {"2.3e6", "1.8e6", NULL, "1.6e6", "1.9e6", "2.5e6"},
     },
     {
         .name = "FFT, exact sensitivity",
-        .family = "fft",
+        .family = DPMF_FAMILY_FFT,
         .unclaimed = true,
         .note = EXACT,
         .printed = {"2.3e6", "1.8e6", NULL, "1.6e6", "1.9e6", "2.5e6"},
     },
     {
         .name = "FFT Optimal Decoder",
-        .family = "fft-opt",
+        .family = DPMF_FAMILY_FFT_OPT,
         .sensitivity = DPMF_BOUND_SPECTRAL,
         .note = SPECTRAL,
         .printed = {"2.2e6", "1.5e6", NULL, "1.1e6", "1.2e6", "1.7e6"},
     },
     {
         .name = "FFT Optimal Decoder, exact sensitivity",
-        .family = "fft-opt",
+        .family = DPMF_FAMILY_FFT_OPT,
         .unclaimed = true,
         .note = EXACT,
         .printed = {"2.2e6", "1.5e6", NULL, "1.1e6", "1.2e6", "1.7e6"},
@@ -123,10 +123,10 @@ static const published_column table_3_columns[] = {
 
 /* Corners, non-negative on the pattern, non-negative everywhere: Eqs. 34, 36, 35. */
 static const published_column table_6_columns[] = {
-    {.name = "prefix-sum", .family = "dense", .optimize = true, .printed = {"6.461", "6.461", "6.461"}},
+    {.name = "prefix-sum", .family = DPMF_FAMILY_DENSE, .optimize = true, .printed = {"6.461", "6.461", "6.461"}},
     {
         .name = "momentum",
-        .family = "dense",
+        .family = DPMF_FAMILY_DENSE,
         .workload = "momentum:0.95",
         .optimize = true,
         .note =

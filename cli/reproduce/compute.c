@@ -73,7 +73,7 @@ static int report_part(void *context, const char *what, double done) {
 static dpmf_status apply_to_pattern(const dpmf_strategy *strategy, const dpmf_participation *participation, double *u,
                                     double *y) {
     int64_t steps = dpmf_strategy_steps(strategy);
-    if (dpmf_participation_get_kind(participation) == DPMF_PARTICIPATION_SINGLE) {
+    if (dpmf_participation_is_single(participation)) {
         dpmf_status status = dpmf_strategy_column_norms(strategy, u);
         if (status != DPMF_OK) return status;
         int64_t widest = 0;
@@ -203,7 +203,7 @@ static dpmf_status make_strategy(const setting *s, bool best, dpmf_strategy **ou
 static dpmf_status dense_loss(const setting *s, dpmf_evaluation *found) {
     dpmf_optimize_options how = options_of(s, false);
     dpmf_optimization optimum;
-    dpmf_status status = dpmf_optimize("dense", s->block, s->block_participation, &how, NULL, &optimum);
+    dpmf_status status = dpmf_optimize(DPMF_FAMILY_DENSE, s->block, s->block_participation, &how, NULL, &optimum);
     double upper = optimum.optimum_upper * (1.0 + s->perturb);
     if (status == DPMF_OK)
         *found = (dpmf_evaluation){.rms_loss = upper,
@@ -241,7 +241,7 @@ static dpmf_status compute_with(const setting *s, bool best, cell *c, double *va
     dpmf_strategy *strategy = NULL;
     dpmf_evaluation found = {0};
     dpmf_status status = DPMF_OK;
-    bool bounds = s->column->optimize && strcmp(s->column->family, "dense") == 0 && s->stamps == 1 &&
+    bool bounds = s->column->optimize && strcmp(s->column->family, DPMF_FAMILY_DENSE) == 0 && s->stamps == 1 &&
                   !s->column->optimize_for_once;
     if (bounds) {
         status = dense_loss(s, &found);

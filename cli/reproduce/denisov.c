@@ -5,12 +5,12 @@
 static const published_column table_2_columns[] = {
     {
         .name = "Honaker",
-        .family = "tree-online",
+        .family = DPMF_FAMILY_TREE_ONLINE,
         .printed = {"74.4", "116.5", "180.8", "278.3", "425.6"},
     },
     {
         .name = "optimal",
-        .family = "dense",
+        .family = DPMF_FAMILY_DENSE,
         .optimize = true,
         .unclaimed_rows = 1u << 4,
         .note = "the paper's figure for 4096 steps is 0.16 % above the optimum: its iteration had not converged",
@@ -18,7 +18,7 @@ static const published_column table_2_columns[] = {
     },
     {
         .name = "Efficient",
-        .family = "lowrank",
+        .family = DPMF_FAMILY_LOWRANK,
         .optimize = true,
         .bands = (const int64_t[]){4, 5, 5, 6, 6},
         .buffers = (const int64_t[]){4, 4, 5, 5, 6},

@@ -27,7 +27,8 @@ static dpmf_status make_strategy(book *b, maker who, const dpmf_workload *worklo
     dpmf_status status =
         dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, STEPS_10, COUNT_10, SEPARATION_10, &made_for);
     if (status == DPMF_OK)
-        status = dpmf_optimize(who == MADE_BLT ? "blt" : "banded-toeplitz", workload, made_for, &how, out, &found);
+        status = dpmf_optimize(who == MADE_BLT ? DPMF_FAMILY_BLT : DPMF_FAMILY_BANDED_TOEPLITZ, workload, made_for,
+                               &how, out, &found);
     dpmf_participation_free(made_for);
     return status;
 }
@@ -258,7 +259,7 @@ static dpmf_status value_memory(book *b, const published_table *table, double pa
     saved.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     saved.evaluate.run = *book_run(b);
     dpmf_status status = dpmf_workload_create(2 * at->bands, NULL, &workload);
-    if (status == DPMF_OK) status = dpmf_strategy_create("bsr", workload, &made, &strategy);
+    if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_BSR, workload, &made, &strategy);
     if (status == DPMF_OK) status = dpmf_mechanism_create(workload, NULL, strategy, &saved, &mechanism);
     if (status == DPMF_OK) status = dpmf_noise_memory(mechanism, at->parameters, &how, &bytes, &buffers);
     if (status == DPMF_OK) *ours = (double)buffers / 1e9;

@@ -167,7 +167,7 @@ static dpmf_status independent_mechanism(training *t) {
     if (poisson) about.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)t->epochs / (double)t->steps, 1};
     about.made_by = "train";
     dpmf_status status = dpmf_adjacency_parse(option_text(t->given, OPTION_ADJACENCY), &about.evaluate.adjacency);
-    if (status == DPMF_OK) status = dpmf_strategy_create("identity", t->workload, NULL, &strategy);
+    if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_IDENTITY, t->workload, NULL, &strategy);
     if (status == DPMF_OK)
         status = dpmf_participation_create(poisson ? DPMF_PARTICIPATION_FULL : DPMF_PARTICIPATION_CYCLIC, t->steps,
                                            t->epochs, t->epoch, &participation);
@@ -196,7 +196,7 @@ static int design_mechanism(training *t) {
     const char *sampling = option_text(given, OPTION_SAMPLING);
     if (option_given(given, OPTION_NOISELESS) || strcmp(sampling, "poisson") == 0) {
         if (strcmp(sampling, "poisson") == 0 && option_given(given, OPTION_FAMILY) &&
-            !option_is(given, OPTION_FAMILY, "identity"))
+            !option_is(given, OPTION_FAMILY, DPMF_FAMILY_IDENTITY))
             return fail(EXIT_USAGE, "--family %s: Poisson sampling of every step is for independent noise, identity",
                         show(option_text(given, OPTION_FAMILY), shown));
         dpmf_status status = independent_mechanism(t);
@@ -229,14 +229,14 @@ static bool listed(const char *list, const char *name) {
 static bool same_batches(const training *t) {
     const dpmf_sampling sampling = dpmf_mechanism_sampling(t->own);
     const dpmf_participation *assumed = dpmf_mechanism_participation(t->own);
-    if (sampling.kind != DPMF_SAMPLING_NONE) return sampling.probability == (double)t->epochs / (double)t->steps;
+    if (!dpmf_sampling_is_none(&sampling)) return sampling.probability == (double)t->epochs / (double)t->steps;
     return dpmf_participation_count(assumed) == t->epochs && dpmf_participation_separation(assumed) == t->epoch;
 }
 
 static bool same_sampling(const training *t) {
-    const dpmf_sampling_kind kind = dpmf_mechanism_sampling(t->own).kind;
-    if (option_is(t->given, OPTION_SAMPLING, "none")) return kind == DPMF_SAMPLING_NONE;
-    if (option_is(t->given, OPTION_SAMPLING, "poisson")) return kind == DPMF_SAMPLING_POISSON;
+    const dpmf_sampling held = dpmf_mechanism_sampling(t->own);
+    if (option_is(t->given, OPTION_SAMPLING, "none")) return dpmf_sampling_is_none(&held);
+    if (option_is(t->given, OPTION_SAMPLING, "poisson")) return held.kind == DPMF_SAMPLING_POISSON;
     return true; /* a design under block-cyclic sampling may choose not to need it */
 }
 
@@ -341,7 +341,7 @@ int training_sampler(training *t) {
     char text[64], name[NAME_ROOM];
     int code = 0;
     dpmf_status status = DPMF_OK;
-    if (sampling.kind != DPMF_SAMPLING_NONE) {
+    if (!dpmf_sampling_is_none(&sampling)) {
         if (t->given->operand != NULL && t->batch > 0)
             return fail(EXIT_USAGE, "--batch: the FILE's sampling says how large batches are");
         status = dpmf_sampling_format(&sampling, text);

@@ -17,13 +17,13 @@ from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NoiseStream
 from .privacy import Privacy, account, calibrate
-from .problem import Participation, Strategy, Workload
+from .problem import Family, Participation, Strategy, Workload, families
 from .sampler import Sampler
 
 __all__ = [
     "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
-    "FileError", "FormatError", "LowerBound", "Mechanism", "NoiseStream", "NumericalError", "OutOfMemoryError",
+    "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
-    "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "load", "optimize", "save",
+    "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",
     "testing_key",
 ]

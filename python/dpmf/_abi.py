@@ -9,6 +9,22 @@ DPMF_VERSION_MAJOR = 0
 DPMF_VERSION_MINOR = 1
 DPMF_VERSION_PATCH = 0
 DPMF_VERSION = "0.1.0"
+DPMF_FAMILY_IDENTITY = "identity"
+DPMF_FAMILY_WORKLOAD = "workload"
+DPMF_FAMILY_DENSE = "dense"
+DPMF_FAMILY_BANDED = "banded"
+DPMF_FAMILY_TOEPLITZ = "toeplitz"
+DPMF_FAMILY_BANDED_TOEPLITZ = "banded-toeplitz"
+DPMF_FAMILY_BSR = "bsr"
+DPMF_FAMILY_BISR = "bisr"
+DPMF_FAMILY_BLT = "blt"
+DPMF_FAMILY_TVBLT = "tvblt"
+DPMF_FAMILY_LOWRANK = "lowrank"
+DPMF_FAMILY_TREE = "tree"
+DPMF_FAMILY_TREE_ONLINE = "tree-online"
+DPMF_FAMILY_TREE_FULL = "tree-full"
+DPMF_FAMILY_FFT = "fft"
+DPMF_FAMILY_FFT_OPT = "fft-opt"
 DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
@@ -204,6 +220,30 @@ class dpmf_strategy_options(Structure):
         ("stamps", c_int64),
         ("decoder", c_int),
         ("column_normalize", c_int),
+    ]
+
+
+class dpmf_family(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("help", c_char_p),
+        ("listed", c_char_p),
+        ("parameters", c_char_p),
+        ("closed_form", c_int),
+        ("bands", c_int),
+        ("inverse", c_int),
+        ("nu", c_int),
+        ("toeplitz", c_int),
+        ("restart", c_char_p),
+        ("optimal", c_char_p),
+        ("optimized", c_int),
+        ("optimize_bands", c_int),
+        ("optimize_buffers", c_int),
+        ("optimize_chooses", c_int),
+        ("optimize_normalize", c_int),
+        ("optimize_constraint", c_int),
+        ("optimize_variants", c_int),
+        ("designed", c_int),
     ]
 
 
@@ -490,7 +530,11 @@ FUNCTIONS = {
     "dpmf_participation_steps": (c_int64, [POINTER(dpmf_participation)]),
     "dpmf_participation_count": (c_int64, [POINTER(dpmf_participation)]),
     "dpmf_participation_separation": (c_int64, [POINTER(dpmf_participation)]),
+    "dpmf_participation_is_single": (c_int, [POINTER(dpmf_participation)]),
+    "dpmf_participation_form": (c_char_p, [c_int]),
     "dpmf_strategy_options_defaults": (dpmf_strategy_options, []),
+    "dpmf_family_count": (c_int64, []),
+    "dpmf_family_info": (POINTER(dpmf_family), [c_int64]),
     "dpmf_strategy_create": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_strategy_options), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_free": (None, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_steps": (c_int64, [POINTER(dpmf_strategy)]),
@@ -537,6 +581,8 @@ FUNCTIONS = {
     "dpmf_optimize_parametric": (dpmf_status, [POINTER(dpmf_parametric), POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(c_double), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
     "dpmf_sampling_parse": (dpmf_status, [c_char_p, POINTER(dpmf_sampling)]),
     "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
+    "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
+    "dpmf_sampling_form": (c_char_p, [c_int]),
     "dpmf_engine_name": (c_char_p, [c_int]),
     "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_account_options_defaults": (dpmf_account_options, []),

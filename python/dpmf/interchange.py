@@ -7,6 +7,7 @@ from typing import Any, Tuple, Union
 
 import numpy as np
 
+from . import _abi as abi
 from . import errors
 from .mechanism import Mechanism
 from .problem import Strategy
@@ -14,7 +15,12 @@ from .problem import Strategy
 __all__ = ["blt_parameters", "jax_privacy_noising_matrix", "jax_privacy_stddev", "toeplitz_coefficients"]
 
 #: Families whose C is Toeplitz by construction.
-TOEPLITZ = ("identity", "toeplitz", "banded-toeplitz", "bsr")
+TOEPLITZ = (
+    abi.DPMF_FAMILY_IDENTITY,
+    abi.DPMF_FAMILY_TOEPLITZ,
+    abi.DPMF_FAMILY_BANDED_TOEPLITZ,
+    abi.DPMF_FAMILY_BSR,
+)
 
 
 def _strategy(of: Union[Mechanism, Strategy]) -> Strategy:

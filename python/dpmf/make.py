@@ -149,7 +149,7 @@ def optimize(
     loss: str = "rms",
     **options: Any,
 ) -> Mechanism:
-    """The best strategy of a family: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, blt, lowrank.
+    """The best strategy of a family: one of `families()` that can be optimized.
 
     Options of the mechanism as in `evaluate`; of the search: bands, buffers, wanted_ratio, normalize, constraint, sweep,
     taper, settled_after, tolerance. `Mechanism.certificate` says how it ended.

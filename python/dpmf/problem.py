@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Sequence, Union
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing
@@ -13,7 +14,45 @@ from . import errors
 from ._library import abi, c, choice, doubles, handle, numbers, struct_of, text
 from ._object import Object
 
-__all__ = ["Workload", "Participation", "Strategy"]
+__all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of strategies, and what it takes; from the library's own table."""
+
+    name: str
+    help: str
+    closed_form: bool  #: made from a workload alone
+    optimized: bool  #: `optimize` knows it
+    designed: bool  #: `design` tries it
+    parameters: Optional[str]  #: what its own numbers are called on the command line
+    bands: bool  #: named for a number of diagonals
+    nu: bool  #: takes nu
+
+
+def families() -> List[Family]:
+    """Every family of the loaded library, in its order.
+
+    >>> [f.name for f in families() if f.nu]
+    ['toeplitz']
+    """
+    found = []
+    for i in range(c.dpmf_family_count()):
+        f = c.dpmf_family_info(i).contents
+        found.append(
+            Family(
+                text(f.name),
+                text(f.help),
+                bool(f.closed_form),
+                bool(f.optimized),
+                bool(f.designed),
+                text(f.parameters),
+                bool(f.bands),
+                bool(f.nu),
+            )
+        )
+    return found
 
 
 class Workload(Object):

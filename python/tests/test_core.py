@@ -56,6 +56,19 @@ class Problems(Case):
         self.refused(dpmf.ArgumentError, "1 scales and 2 decays", dpmf.Strategy.blt, 5, [1], [0.1, 0.2])
         self.refused(dpmf.ArgumentError, "decoder = 'best'", dpmf.Strategy, "tree", w, decoder="best")
 
+    def test_families_are_those_of_the_library(self):
+        found = dpmf.families()
+        self.assertEqual(len({f.name for f in found}), len(found))
+        workload = dpmf.Workload("prefix", 8)
+        for f in found:
+            options = {"bands": 2} if f.bands else {}
+            if f.closed_form:
+                self.assertEqual(dpmf.Strategy(f.name, workload, **options).family, f.name)
+            else:
+                with self.assertRaisesRegex(dpmf.ArgumentError, "without parameters"):
+                    dpmf.Strategy(f.name, workload, **options)
+                self.assertTrue(f.optimized or f.parameters)
+
     def test_figures_are_those_of_the_matrices(self):
         for family in ("identity", "toeplitz", "bsr", "tvblt", "blt", "banded", "tree"):
             m = mechanism(family, 16)

@@ -34,6 +34,12 @@ typedef struct dpmf_i_account_pair {
 /* account/text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *sampling);
 
+/* Is a run under it so many compositions of one sampled step (poisson, block-cyclic)? Of a sampling that was checked. */
+int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling);
+
+/* The most bands of C for which its theorem holds; 0: it asks for none. */
+int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling);
+
 /* ---- account/gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 
 double dpmf_i_account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */

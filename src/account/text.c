@@ -38,28 +38,46 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
 
 /* ---- samplings ---- */
 
+/* The kinds: one row each, from which parsing, texts, lists and errors come. */
 typedef struct sampling_form {
-    const char *name;
-    dpmf_sampling_kind kind;
+    const char *name, *form;
     int has_probability, has_count;
-    const char *form;
+    int composes; /* 1: a run is so many compositions of one sampled step */
+    int banded;   /* 1: for C of at most `count` bands, or of one where there is no count */
 } sampling_form;
 
 static const sampling_form FORMS[] = {
-    {"none", DPMF_SAMPLING_NONE, 0, 0, "none"},
-    {"poisson", DPMF_SAMPLING_POISSON, 1, 0, "poisson:Q"},
-    {"block-cyclic", DPMF_SAMPLING_BLOCK_CYCLIC, 1, 1, "block-cyclic:Q,BANDS"},
-    {"balls-in-bins", DPMF_SAMPLING_BALLS_IN_BINS, 0, 1, "balls-in-bins:BINS"},
-    {"min-sep", DPMF_SAMPLING_MIN_SEPARATION, 1, 1, "min-sep:P,B"},
+    [DPMF_SAMPLING_NONE] = {"none", "none", 0, 0},
+    [DPMF_SAMPLING_POISSON] = {"poisson", "poisson:Q", 1, 0, .composes = 1, .banded = 1},
+    [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1},
+    [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1},
+    [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
+const char *dpmf_sampling_form(dpmf_sampling_kind kind) {
+    return (unsigned)kind < FORM_COUNT ? FORMS[kind].form : NULL;
+}
+
+int dpmf_sampling_is_none(const dpmf_sampling *sampling) {
+    return sampling->kind == DPMF_SAMPLING_NONE;
+}
+
+int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling) {
+    return FORMS[sampling->kind].composes;
+}
+
+int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling) {
+    const sampling_form *form = &FORMS[sampling->kind];
+    return !form->banded ? 0 : form->has_count ? sampling->count : 1;
+}
+
 static dpmf_status refuse_sampling(const char *text, const char *why) {
-    char shown[64];
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "sampling '%s': %s (none, poisson:Q, block-cyclic:Q,BANDS, balls-in-bins:BINS, min-sep:P,B)",
-        dpmf_i_base_show(text, strlen(text), shown), why);
+    char shown[64], forms[160] = "";
+    for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
+        used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
+                            why, forms);
 }
 
 static const sampling_form *find_form(const char *text, size_t length) {
@@ -87,7 +105,7 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
     size_t name = strcspn(text, ":");
     const sampling_form *form = find_form(text, name);
     if (form == NULL) return refuse_sampling(text, "not a sampling");
-    dpmf_sampling found = {.kind = form->kind};
+    dpmf_sampling found = {.kind = (dpmf_sampling_kind)(form - FORMS)};
     int wants = form->has_probability || form->has_count;
     if (wants != (text[name] == ':')) return refuse_sampling(text, wants ? "values are needed" : "takes no values");
     if (wants) TRY(read_values(text, form, text + name + 1, &found));

@@ -34,7 +34,7 @@ static const double CLEARLY = 1.5; /* noise over the least so far: past the mini
 /* ---- limits ---- */
 
 static int is_single(const dpmf_i_design_problem *p) {
-    return dpmf_participation_get_kind(p->participation) == DPMF_PARTICIPATION_SINGLE;
+    return dpmf_participation_is_single(p->participation);
 }
 
 /*
@@ -144,7 +144,7 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     const int64_t first = s->p->list.count;
     dpmf_strategy *plain = NULL, *normalized = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {.family = "banded-toeplitz", .bands = bands, .plain = s->plain};
+    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED_TOEPLITZ, .bands = bands, .plain = s->plain};
     TRY_DONE(dpmf_i_design_optimize(s->p, &wish, 1, &plain, NULL));
     TRY_DONE(offer_both(s, plain, bands, unsampled));
     if (s->normalize) {
@@ -164,7 +164,8 @@ done:
 static int tried(const sweep *s, int64_t bands, dpmf_sampling_kind kind) {
     for (int64_t i = 0; i < s->p->list.count; i++) {
         const dpmf_candidate *c = &s->p->list.entry[i].shown;
-        if (strcmp(c->family, "banded-toeplitz") == 0 && c->bands == bands && c->sampling.kind == kind) return 1;
+        if (strcmp(c->family, DPMF_FAMILY_BANDED_TOEPLITZ) == 0 && c->bands == bands && c->sampling.kind == kind)
+            return 1;
     }
     return 0;
 }
@@ -216,7 +217,8 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     for (int i = 0; i < TIME_TRIES; i++) {
         const dpmf_candidate *c = &p->list.entry[at].shown;
         int enough = 1;
-        if (c->sampling.kind != kind || strcmp(c->family, "banded-toeplitz") != 0) return DPMF_OK; /* it cannot win */
+        if (c->sampling.kind != kind || strcmp(c->family, DPMF_FAMILY_BANDED_TOEPLITZ) != 0)
+            return DPMF_OK; /* it cannot win */
         TRY(dpmf_i_design_ask_time(p, at, &enough));
         if (enough || c->overhead == 0) return DPMF_OK;
         int64_t bands = (int64_t)(safe * (double)c->buffers * allowed / (c->overhead - 1)) + 1;
@@ -277,7 +279,7 @@ static dpmf_status sweep_toeplitz(sweep *s) {
  */
 static double cost_limit(const dpmf_i_design_problem *p, int sampled) {
     double limit = sampled || is_single(p) ? 4e5 : 3e4;
-    return dpmf_i_design_names(p, "banded") ? 100 * limit : limit;
+    return dpmf_i_design_names(p, DPMF_FAMILY_BANDED) ? 100 * limit : limit;
 }
 
 static int64_t affordable(const sweep *s, int sampled) {
@@ -289,7 +291,7 @@ static dpmf_status offer_banded(sweep *s, int64_t bands, int sampled) {
     const dpmf_sampling none = {0}, how = blocks(s, bands);
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {.family = "banded", .bands = bands, .tolerance = 1e-3};
+    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED, .bands = bands, .tolerance = 1e-3};
     TRY_DONE(dpmf_i_design_optimize(s->p, &wish, sampled, &strategy, NULL));
     TRY_DONE(offer(s, strategy, sampled ? &how : &none));
     s->p->list.entry[s->p->list.count - 1].shown.swept = 0;
@@ -300,8 +302,8 @@ done:
 
 /* Unless named: not for one pass without sampling, where it cannot win, nor for the max loss, which takes far longer. */
 static int banded_is_worth(const dpmf_i_design_problem *p) {
-    if (dpmf_i_design_names(p, "banded")) return 1;
-    return dpmf_i_design_wants(p, "banded") && p->options.loss == DPMF_LOSS_RMS &&
+    if (dpmf_i_design_names(p, DPMF_FAMILY_BANDED)) return 1;
+    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED) && p->options.loss == DPMF_LOSS_RMS &&
            (!is_single(p) || p->options.sampling != DPMF_SAMPLING_NONE);
 }
 
@@ -310,7 +312,7 @@ static dpmf_status general_banded(sweep *s) {
     if (!banded_is_worth(s->p)) return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
     /* Less than a unit's separation, and others do better: when named. */
-    if (bands < 2 || (bands < s->most && !dpmf_i_design_names(s->p, "banded"))) return DPMF_OK;
+    if (bands < 2 || (bands < s->most && !dpmf_i_design_names(s->p, DPMF_FAMILY_BANDED))) return DPMF_OK;
     TRY(bands_that_fit(s->p, bands, &fit));
     return fit >= 2 ? offer_banded(s, fit, 0) : DPMF_OK;
 }
@@ -321,16 +323,16 @@ static dpmf_status offer_bsr(sweep *s) {
     const dpmf_sampling none = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    if (!dpmf_i_design_names(s->p, "bsr")) return DPMF_OK;
+    if (!dpmf_i_design_names(s->p, DPMF_FAMILY_BSR)) return DPMF_OK;
     TRY(bands_that_fit(s->p, s->most, &o.bands));
-    TRY_DONE(dpmf_strategy_create("bsr", s->p->workload, &o, &strategy));
+    TRY_DONE(dpmf_strategy_create(DPMF_FAMILY_BSR, s->p->workload, &o, &strategy));
     TRY_DONE(offer(s, strategy, &none));
     if (s->best_bands < 2) goto done;
     dpmf_strategy_free(strategy);
     strategy = NULL;
     o.bands = s->best_bands;
     const dpmf_sampling how = blocks(s, o.bands);
-    TRY_DONE(dpmf_strategy_create("bsr", s->p->workload, &o, &strategy));
+    TRY_DONE(dpmf_strategy_create(DPMF_FAMILY_BSR, s->p->workload, &o, &strategy));
     TRY_DONE(offer(s, strategy, &how));
 done:
     dpmf_strategy_free(strategy);
@@ -343,7 +345,7 @@ dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
                .normalize = p->steps <= (p->workload->toeplitz ? 65536 : 2048),
                .plain = p->plain != p->workload,
                .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
-    if (dpmf_i_design_wants(p, "banded-toeplitz")) TRY(sweep_toeplitz(&s));
+    if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
     if (s.best_bands == 0 && p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(fmax(2, p->options.epsilon * sqrt((double)p->steps) / (double)p->options.epochs),
                                      (double)s.most);

@@ -123,7 +123,8 @@ dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strat
     if (count > p->options.dim) count = p->options.dim;
     TRY(dpmf_i_strategy_create_identity(p->steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
-    if (strcmp(dpmf_strategy_family(strategy), "identity") == 0) own = independent; /* the same by definition */
+    if (strcmp(dpmf_strategy_family(strategy), DPMF_FAMILY_IDENTITY) == 0)
+        own = independent; /* the same by definition */
     *seconds = own * (double)p->options.dim / (double)count;
     *overhead = independent > 0 ? own / independent : 1;
 done:

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static int has_several(const dpmf_i_design_problem *p) {
-    return dpmf_participation_get_kind(p->participation) != DPMF_PARTICIPATION_SINGLE;
+    return !dpmf_participation_is_single(p->participation);
 }
 
 static int worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
@@ -34,13 +34,18 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
     static const struct {
         const char *family;
         int64_t steps_max;
-    } NAMED[] = {{"identity", INT64_MAX}, {"tree-online", 1 << 20}, {"tree-full", 1 << 20}, {"tree", 0}, {"fft", 0},
-                 {"fft-opt", 4096},       {"workload", 0}};
+    } NAMED[] = {{DPMF_FAMILY_IDENTITY, INT64_MAX},
+                 {DPMF_FAMILY_TREE_ONLINE, 1 << 20},
+                 {DPMF_FAMILY_TREE_FULL, 1 << 20},
+                 {DPMF_FAMILY_TREE, 0},
+                 {DPMF_FAMILY_FFT, 0},
+                 {DPMF_FAMILY_FFT_OPT, 4096},
+                 {DPMF_FAMILY_WORKLOAD, 0}};
     const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, p->probability, 1};
     for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
         if (worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
-    if (p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC && dpmf_i_design_wants(p, "identity"))
-        TRY(offer_named(p, "identity", &poisson)); /* DP-SGD */
+    if (p->options.sampling != DPMF_SAMPLING_NONE && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
+        TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson)); /* DP-SGD */
     return DPMF_OK;
 }
 
@@ -52,11 +57,12 @@ enum { BLT_LEAST = 5, BLT_MOST = 10 };
 
 static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
     double before = INFINITY, noise = INFINITY;
-    if (!dpmf_i_design_wants(p, "blt")) return DPMF_OK;
+    if (!dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) return DPMF_OK;
     for (int d = 1; d <= BLT_MOST; d++) {
         if (d > BLT_LEAST && !(noise < before * (1 - BUFFER_GAIN))) break;
         before = noise;
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "blt", .buffers = d, .swept = 1}, &noise));
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_BLT, .buffers = d, .swept = 1},
+                                     &noise));
         if (d == 1 && !isfinite(noise)) break; /* not for this workload */
     }
     return DPMF_OK;
@@ -69,9 +75,9 @@ static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
 static const int64_t TVBLT_STEPS = 300000; /* beyond that it takes minutes: when named */
 
 static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
-    dpmf_i_design_wish wish = {.family = "tvblt", .swept = 1};
+    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
     double noise = INFINITY;
-    if (has_several(p) || !worth(p, "tvblt", TVBLT_STEPS)) return DPMF_OK;
+    if (has_several(p) || !worth(p, DPMF_FAMILY_TVBLT, TVBLT_STEPS)) return DPMF_OK;
     TRY(dpmf_i_design_offer_best(p, &wish, &noise));
     if (!isfinite(noise) || p->steps > 4096) return DPMF_OK;
     const int64_t buffers = p->list.entry[p->list.count - 1].shown.buffers;
@@ -84,11 +90,11 @@ static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
 
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
 static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
-    const int64_t most = dpmf_i_design_names(p, "bisr") ? 256 : 8;
+    const int64_t most = dpmf_i_design_names(p, DPMF_FAMILY_BISR) ? 256 : 8;
     double noise = 0;
-    if (!worth(p, "bisr", 1024)) return DPMF_OK;
+    if (!worth(p, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
     for (int64_t bands = 2; bands <= most && bands < p->steps; bands *= 2) {
-        dpmf_i_design_wish wish = {.family = "bisr", .bands = bands, .swept = 1, .tolerance = 1e-4};
+        dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BISR, .bands = bands, .swept = 1, .tolerance = 1e-4};
         TRY(dpmf_i_design_offer_best(p, &wish, &noise));
         if (!isfinite(noise)) break;
     }
@@ -99,12 +105,14 @@ static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
 
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {
     /* Dense under several participations takes a minute at 2000 steps; single: a decomposition. */
-    if (p->steps > 1 && worth(p, "dense", has_several(p) ? 128 : 1024))
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "dense", .tolerance = 1e-4}, NULL));
-    if (worth(p, "toeplitz", p->workload->toeplitz ? 2048 : 512))
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "toeplitz", .tolerance = 1e-4}, NULL));
-    if (dpmf_i_design_names(p, "lowrank") && p->steps >= 8)
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = "lowrank", .bands = 2, .buffers = 6}, NULL));
+    if (p->steps > 1 && worth(p, DPMF_FAMILY_DENSE, has_several(p) ? 128 : 1024))
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = 1e-4}, NULL));
+    if (worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4},
+                                     NULL));
+    if (dpmf_i_design_names(p, DPMF_FAMILY_LOWRANK) && p->steps >= 8)
+        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6},
+                                     NULL));
     return DPMF_OK;
 }
 

@@ -184,7 +184,7 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_fede
     int kept = 0;
     dpmf_status status = DPMF_OK;
     o.bands = made_for[i];
-    TRY(optimum(p, "banded-toeplitz", made_for[i], &o, &s));
+    TRY(optimum(p, DPMF_FAMILY_BANDED_TOEPLITZ, made_for[i], &o, &s));
     if (s == NULL || !dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
         dpmf_strategy_free(s);
         return DPMF_OK;
@@ -214,7 +214,7 @@ static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federa
         char made_by[160];
         double error = 0, sensitivity = 0;
         int kept = 0;
-        TRY(optimum(p, "blt", separation, &o, &s));
+        TRY(optimum(p, DPMF_FAMILY_BLT, separation, &o, &s));
         if (s == NULL) return DPMF_OK;
         dpmf_status status = error_of(p, s, &error);
         if (status == DPMF_OK) status = sensitivity_at(p, s, separation, &sensitivity);
@@ -278,8 +278,8 @@ dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p, dpmf_i_
     f.points = spread(low, high, DPMF_I_DESIGN_FEDERATED_POINTS, f.separation);
     for (int64_t i = 0; i < count; i++) {
         TRY_DONE(dpmf_i_base_progress(&p->options.run, "federated candidates", (double)i / (double)count));
-        if (dpmf_i_design_wants(p, "banded-toeplitz")) TRY_DONE(add_banded(p, &f, made_for, i));
-        if (dpmf_i_design_wants(p, "blt")) TRY_DONE(add_blts(p, &f, made_for[i]));
+        if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(p, &f, made_for, i));
+        if (dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
     }
     find_worst(&f);
     find_dominated(&f);

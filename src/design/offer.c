@@ -63,7 +63,7 @@ static dpmf_status sensitivity_of(const dpmf_i_design_problem *p, const dpmf_i_d
     dpmf_amplification found;
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
-    if (offer->sampling.kind == DPMF_SAMPLING_NONE)
+    if (dpmf_sampling_is_none(&offer->sampling))
         return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
     TRY(dpmf_amplify(offer->strategy, &offer->sampling, 0, &found));
     *out = found.sensitivity;
@@ -75,7 +75,7 @@ static int same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
 }
 
 static dpmf_status privacy_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, dpmf_privacy *out) {
-    if (offer->sampling.kind == DPMF_SAMPLING_NONE) {
+    if (dpmf_sampling_is_none(&offer->sampling)) {
         *out = p->unsampled;
         return DPMF_OK;
     }
@@ -102,12 +102,11 @@ static dpmf_status make_room(dpmf_i_design_list *list) {
     return DPMF_OK;
 }
 
-/* Diagonals of C, or of C^-1 for bisr, where they are what the family is named for. */
+/* Diagonals of C, or of C^-1, where they are what the family is named for. */
 static int64_t bands_of(const dpmf_strategy *s) {
-    const char *family = dpmf_strategy_family(s);
-    if (strcmp(family, "bisr") == 0) return dpmf_strategy_buffers(s) + 1;
-    int banded = strcmp(family, "banded") == 0 || strcmp(family, "banded-toeplitz") == 0 || strcmp(family, "bsr") == 0;
-    return banded ? dpmf_strategy_bands(s) : 0;
+    const dpmf_family *family = dpmf_family_info(dpmf_i_strategy_family_find(s->family, strlen(s->family)));
+    if (family == NULL || !family->bands) return 0;
+    return family->inverse ? dpmf_strategy_buffers(s) + 1 : dpmf_strategy_bands(s);
 }
 
 static void fill_noise(double rms, double largest, dpmf_candidate *c) {
@@ -214,7 +213,7 @@ dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
-    const int single = dpmf_participation_get_kind(p->participation) == DPMF_PARTICIPATION_SINGLE;
+    const int single = dpmf_participation_is_single(p->participation);
     if (p->bound.scope == NULL && (!single || p->steps <= OPTIMUM_STEPS))
         TRY(dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound));
     const double bound = p->unsampled.sigma * (max_loss ? p->bound.max_loss : p->bound.rms_loss);

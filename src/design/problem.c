@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -15,10 +16,9 @@
 
 /* ---- which families ---- */
 
-static const char *const FAMILIES[] = {
-    "identity", "workload", "toeplitz",        "bsr",    "bisr", "tree",  "tree-online", "tree-full",
-    "fft",      "fft-opt",  "banded-toeplitz", "banded", "blt",  "tvblt", "dense",       "lowrank"};
-enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
+static int designed_place(const dpmf_family *f) {
+    return f->designed;
+}
 
 /* Is `family` one of the names joined by commas? */
 static int among(const char *names, const char *family) {
@@ -40,14 +40,12 @@ int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family) {
 }
 
 static dpmf_status check_family(const char *name, size_t length) {
-    char shown[64];
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (strlen(FAMILIES[i]) == length && strncmp(FAMILIES[i], name, length) == 0) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "design: family '%s', accepted: identity, workload, toeplitz, bsr, bisr, tree, tree-online, "
-        "tree-full, fft, fft-opt, banded-toeplitz, banded, blt, tvblt, dense, lowrank, joined by commas",
-        dpmf_i_base_show(name, length, shown));
+    char shown[64], list[DPMF_I_STRATEGY_FAMILY_LIST];
+    const dpmf_family *known = dpmf_family_info(dpmf_i_strategy_family_find(name, length));
+    if (known != NULL && known->designed != 0) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: family '%s', accepted: %s, joined by commas",
+                            dpmf_i_base_show(name, length, shown),
+                            dpmf_i_strategy_family_list(designed_place, ", ", list));
 }
 
 static dpmf_status check_families(const char *names) {
@@ -170,10 +168,10 @@ dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const
                                            const dpmf_strategy *strategy) {
     dpmf_account_options a = dpmf_account_options_defaults();
     a.sampling = *sampling;
-    a.strategy = sampling->kind == DPMF_SAMPLING_NONE ? NULL : strategy;
+    a.strategy = dpmf_sampling_is_none(sampling) ? NULL : strategy;
     a.adjacency = p->options.adjacency;
     /* without sampling the sensitivity is doubled; with it the largest column norm is not, and sigma takes it up */
-    if (sampling->kind == DPMF_SAMPLING_NONE && a.adjacency == DPMF_ADJACENCY_REPLACE_ONE) a.sigma_unit = 2;
+    if (dpmf_sampling_is_none(sampling) && a.adjacency == DPMF_ADJACENCY_REPLACE_ONE) a.sigma_unit = 2;
     a.run = p->options.run;
     return a;
 }

@@ -24,11 +24,11 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
 }
 
 static int sampled(const dpmf_candidate *c) {
-    return c->sampling.kind != DPMF_SAMPLING_NONE;
+    return !dpmf_sampling_is_none(&c->sampling);
 }
 
 static int is_sgd(const dpmf_candidate *c) {
-    return strcmp(c->family, "identity") == 0;
+    return strcmp(c->family, DPMF_FAMILY_IDENTITY) == 0;
 }
 
 /* "amplified banded-toeplitz with 44 bands" */
@@ -218,12 +218,12 @@ static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpm
              "The guarantee rests on Poisson sampling that is really done and kept secret: in every step every unit "
              "takes part with probability %.6g, independently. Batches from a shuffled loader do not satisfy it.",
              s->probability);
-    if (s->kind == DPMF_SAMPLING_NONE && !p->options.federated && p->options.epochs > 1)
+    if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs > 1)
         warn(w,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "
              "(%s). A loader that shuffles anew for every epoch is not cyclic.",
              (long long)dpmf_participation_separation(p->participation), dpmf_participation_text(p->participation));
-    if (s->kind == DPMF_SAMPLING_NONE && !p->options.federated && p->options.epochs == 1)
+    if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs == 1)
         warn(w, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
 }
 
@@ -249,7 +249,7 @@ int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
              "With an adaptive optimizer such as Adam fewer bands can train better than the noise alone says (McKenna "
              "2024, Section 4.3): try %lld or %lld too.",
              (long long)(c->bands / 2), (long long)(c->bands / 4));
-    if (p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC && !sampled(c))
+    if (p->options.sampling != DPMF_SAMPLING_NONE && !sampled(c))
         warn(&w, "Sampling was allowed, but the chosen mechanism does not use it: its guarantee does not need secret "
                  "sampling.");
     if (sampled(c) && c->sigma < 0.5)
@@ -269,7 +269,7 @@ int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
              p->options.epsilon);
     if (p->options.delta > 1e-4)
         warn(&w, "delta = %g is large: it should be well below one over the number of units.", p->options.delta);
-    if (!p->workload->toeplitz && p->plain != p->workload && !is_sgd(c) && strcmp(c->family, "tvblt") != 0)
+    if (!p->workload->toeplitz && p->plain != p->workload && !is_sgd(c) && strcmp(c->family, DPMF_FAMILY_TVBLT) != 0)
         warn(&w, "The workload has a schedule: some families were optimized without it and evaluated with it.");
     return w.count;
 }

@@ -51,15 +51,14 @@ static dpmf_status check_guarantee(const dpmf_mechanism *m) {
 
 /* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
-    dpmf_sampling_kind kind = m->sampling.kind;
     TRY(dpmf_i_account_sampling_check(&m->sampling));
     int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
-    if (column != (kind != DPMF_SAMPLING_NONE))
+    if (column == dpmf_sampling_is_none(&m->sampling))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "mechanism: the sensitivity is of the %s, and there is %s sampling",
                                 column ? "largest column" : "participation", column ? "no" : "");
-    int64_t accepted = kind == DPMF_SAMPLING_POISSON ? 1 : m->sampling.count;
-    if (kind == DPMF_SAMPLING_NONE || kind == DPMF_SAMPLING_BALLS_IN_BINS) return DPMF_OK;
+    int64_t accepted = dpmf_i_account_sampling_bands(&m->sampling);
+    if (accepted == 0) return DPMF_OK;
     if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
     return dpmf_i_base_fail(
         DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, and its sampling accepts at most %lld",
@@ -97,8 +96,8 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     if (participation != NULL)
         m->participation = dpmf_i_workload_participation_retain(participation);
     else
-        TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, m->steps, 0, 0, &m->participation));
-    o.evaluate.of = o.sampling.kind == DPMF_SAMPLING_NONE ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
+        TRY_DONE(dpmf_i_workload_participation_single(m->steps, &m->participation));
+    o.evaluate.of = dpmf_sampling_is_none(&o.sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
     m->adjacency = o.evaluate.adjacency;
     m->bound = o.evaluate.sensitivity;
@@ -183,7 +182,7 @@ dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
     dpmf_account_options o = dpmf_account_options_defaults();
     o.adjacency = m->adjacency;
     o.sampling = m->sampling;
-    if (m->sampling.kind != DPMF_SAMPLING_NONE)
+    if (!dpmf_sampling_is_none(&m->sampling))
         o.strategy = m->strategy;
     else if (m->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
         o.sigma_unit = 2;

@@ -241,20 +241,19 @@ static dpmf_status optimize_separated(const dpmf_i_optimize_task *task, dpmf_str
 
 static dpmf_status check_task(const dpmf_i_optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
-    dpmf_participation_kind kind = task->participation->kind;
-    if (kind == DPMF_PARTICIPATION_SHUFFLED)
+    if (task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "family dense, participation %s: no optimum is known; optimize for another one with "
                                 "--optimize-participation, for example cyclic:%lld,%lld",
                                 task->participation->text, (long long)task->participation->count,
                                 (long long)task->participation->separation);
-    if (kind == DPMF_PARTICIPATION_SINGLE)
+    if (dpmf_participation_is_single(task->participation))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
                                 (int)o->constraint);
-    if (o->constraint != DPMF_CONSTRAINT_ZERO && kind != DPMF_PARTICIPATION_CYCLIC)
+    if (o->constraint != DPMF_CONSTRAINT_ZERO && task->participation->kind != DPMF_PARTICIPATION_CYCLIC)
         return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "participation %s: the constraints non-negative and corners are for cyclic participation",
@@ -278,10 +277,9 @@ dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strate
     int64_t n = task->workload->steps;
     TRY(check_task(task));
     int every_step =
-        p->kind == DPMF_PARTICIPATION_FULL || (p->kind == DPMF_PARTICIPATION_CYCLIC && p->separation == 1 &&
-                                               task->options->constraint == DPMF_CONSTRAINT_ZERO);
+        p->pattern == DPMF_I_WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
     if (every_step) return optimize_full(task, out, result);
-    if (p->kind == DPMF_PARTICIPATION_MIN_SEPARATION) return optimize_separated(task, out, result);
+    if (p->pattern == DPMF_I_WORKLOAD_APART) return optimize_separated(task, out, result);
     int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
     return optimize_zero(task, p->count, b, out, result);

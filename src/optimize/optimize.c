@@ -50,7 +50,7 @@ done:
 }
 
 static int is_single(const dpmf_i_optimize_task *task) {
-    return dpmf_participation_get_kind(task->participation) == DPMF_PARTICIPATION_SINGLE;
+    return dpmf_participation_is_single(task->participation);
 }
 
 static dpmf_status optimize_dense(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
@@ -79,25 +79,23 @@ static dpmf_status optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dp
 
 /* ---- who answers ---- */
 
-static const struct {
-    const char *family;
-    dpmf_i_optimize_call call;
-} CALLS[] = {
-    {"dense", optimize_dense},
-    {"tvblt", optimize_tvblt},
-    {"banded", dpmf_i_optimize_banded},
-    {"toeplitz", dpmf_i_optimize_toeplitz},
-    {"banded-toeplitz", optimize_banded_toeplitz},
-    {"bisr", dpmf_i_optimize_banded_inverse},
-    {"blt", dpmf_i_optimize_blt},
-    {"lowrank", dpmf_i_optimize_lowrank},
+static const dpmf_i_optimize_call CALLS[DPMF_I_STRATEGY_FAMILY_COUNT] = {
+    [DPMF_I_STRATEGY_FAMILY_DENSE] = optimize_dense,
+    [DPMF_I_STRATEGY_FAMILY_TVBLT] = optimize_tvblt,
+    [DPMF_I_STRATEGY_FAMILY_BANDED] = dpmf_i_optimize_banded,
+    [DPMF_I_STRATEGY_FAMILY_TOEPLITZ] = dpmf_i_optimize_toeplitz,
+    [DPMF_I_STRATEGY_FAMILY_BANDED_TOEPLITZ] = optimize_banded_toeplitz,
+    [DPMF_I_STRATEGY_FAMILY_BISR] = dpmf_i_optimize_banded_inverse,
+    [DPMF_I_STRATEGY_FAMILY_BLT] = dpmf_i_optimize_blt,
+    [DPMF_I_STRATEGY_FAMILY_LOWRANK] = dpmf_i_optimize_lowrank,
 };
-enum { CALL_COUNT = sizeof CALLS / sizeof CALLS[0] };
 
-static dpmf_i_optimize_call find_call(const char *family) {
-    for (int i = 0; i < CALL_COUNT; i++)
-        if (strcmp(CALLS[i].family, family) == 0) return CALLS[i].call;
-    return NULL;
+int dpmf_i_optimize_knows(dpmf_i_strategy_family_id family) {
+    return family < DPMF_I_STRATEGY_FAMILY_COUNT && CALLS[family] != NULL;
+}
+
+static int optimized_place(const dpmf_family *f) {
+    return f->optimized;
 }
 
 static dpmf_status run_call(const dpmf_i_optimize_task *task, dpmf_i_optimize_call call, dpmf_strategy **out,
@@ -115,24 +113,21 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     dpmf_participation *single = NULL;
     dpmf_status status = DPMF_OK;
-    char shown[64];
+    char shown[64], list[DPMF_I_STRATEGY_FAMILY_LIST];
     if (family == NULL || workload == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
-    const dpmf_i_optimize_family *known = dpmf_i_optimize_find(family);
-    if (known == NULL)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "optimize: family '%s', accepted: dense, tvblt, banded, toeplitz, banded-toeplitz, bisr, "
-            "blt, lowrank",
-            dpmf_i_base_show(family, strlen(family), shown));
-    TRY(dpmf_i_optimize_check(known, workload->steps, &o));
+    const dpmf_i_strategy_family_id id = dpmf_i_strategy_family_find(family, strlen(family));
+    if (!dpmf_i_optimize_knows(id))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
+                                dpmf_i_base_show(family, strlen(family), shown),
+                                dpmf_i_strategy_family_list(optimized_place, ", ", list));
+    TRY(dpmf_i_optimize_check(dpmf_family_info(id), workload->steps, &o));
     if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
                                 (long long)dpmf_participation_steps(participation), (long long)workload->steps);
-    if (participation == NULL)
-        TRY(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, workload->steps, 1, 1, &single));
+    if (participation == NULL) TRY(dpmf_i_workload_participation_single(workload->steps, &single));
     dpmf_i_optimize_task task = {workload, participation == NULL ? single : participation, &o};
-    TRY_DONE(run_call(&task, find_call(family), out, result));
+    TRY_DONE(run_call(&task, CALLS[id], out, result));
 done:
     dpmf_participation_free(single);
     return status;

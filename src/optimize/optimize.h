@@ -9,6 +9,7 @@
 #define DPMF_OPTIMIZE_H
 
 #include "base/status.h"
+#include "strategy/strategy.h"
 
 typedef struct dpmf_i_optimize_task {
     const dpmf_workload *workload;
@@ -19,16 +20,11 @@ typedef struct dpmf_i_optimize_task {
 typedef dpmf_status (*dpmf_i_optimize_call)(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
-/* What a family's options may be (optimize/options.c). */
-typedef struct dpmf_i_optimize_family {
-    const char *name;
-    int bands;       /* 1: needs a number of bands */
-    int buffers_max; /* 0: takes no buffers */
-    int chooses;     /* 1: buffers = 0 lets it choose */
-    int normalize, constraint;
-} dpmf_i_optimize_family;
-const dpmf_i_optimize_family *dpmf_i_optimize_find(const char *family); /* NULL: none of that name */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_check(const dpmf_i_optimize_family *family, int64_t steps,
+/* Is there a function for it? The family's row (strategy/families.c) says the same: a test holds them together. */
+int dpmf_i_optimize_knows(dpmf_i_strategy_family_id family);
+
+/* The options against what the family takes (optimize/options.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_check(const dpmf_family *family, int64_t steps,
                                                   const dpmf_optimize_options *options);
 
 /* optimize/toeplitz/toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */

@@ -6,7 +6,6 @@
 #include "workload/workload.h"
 
 #include <math.h>
-#include <string.h>
 
 dpmf_optimize_options dpmf_optimize_options_defaults(void) {
     return (dpmf_optimize_options){.tolerance = 1e-6, .run = dpmf_run_defaults()};
@@ -18,60 +17,53 @@ const char *dpmf_outcome_name(dpmf_outcome outcome) {
     return (unsigned)outcome < sizeof OUTCOMES / sizeof OUTCOMES[0] ? OUTCOMES[outcome] : "unknown";
 }
 
-static const dpmf_i_optimize_family FAMILIES[] = {
-    {.name = "dense", .constraint = 1},
-    {.name = "tvblt", .buffers_max = DPMF_I_STRATEGY_TVBLT_NODES_MAX, .chooses = 1},
-    {.name = "banded", .bands = 1},
-    {.name = "toeplitz", .normalize = 1},
-    {.name = "banded-toeplitz", .bands = 1, .normalize = 1},
-    {.name = "bisr", .bands = 1, .normalize = 1},
-    {.name = "blt", .buffers_max = DPMF_BLT_BUFFERS_MAX, .chooses = 1, .normalize = 1},
-    {.name = "lowrank", .bands = 1, .buffers_max = 64},
-};
-enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
-
-const dpmf_i_optimize_family *dpmf_i_optimize_find(const char *family) {
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (strcmp(FAMILIES[i].name, family) == 0) return &FAMILIES[i];
-    return NULL;
+static int may_choose(const dpmf_family *f) {
+    return f->optimize_chooses;
 }
 
-static dpmf_status check_bands(const dpmf_i_optimize_family *f, int64_t steps, int64_t bands) {
-    if (!f->bands && bands != 0)
+static int takes_variants(const dpmf_family *f) {
+    return f->optimize_variants;
+}
+
+static dpmf_status check_bands(const dpmf_family *f, int64_t steps, int64_t bands) {
+    if (!f->optimize_bands && bands != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
                                 (long long)bands);
-    if (f->bands && (bands < 1 || bands > steps))
+    if (f->optimize_bands && (bands < 1 || bands > steps))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
                                 (long long)bands, (long long)steps);
     return DPMF_OK;
 }
 
-static dpmf_status check_buffers(const dpmf_i_optimize_family *f, const dpmf_optimize_options *o) {
-    if (f->buffers_max == 0 && o->buffers != 0)
+static dpmf_status check_buffers(const dpmf_family *f, const dpmf_optimize_options *o) {
+    char list[DPMF_I_STRATEGY_FAMILY_LIST];
+    if (f->optimize_buffers == 0 && o->buffers != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name,
                                 o->buffers);
-    if (f->buffers_max > 0 && (o->buffers < 0 || o->buffers > f->buffers_max || (o->buffers == 0 && !f->chooses)))
+    if (f->optimize_buffers > 0 &&
+        (o->buffers < 0 || o->buffers > f->optimize_buffers || (o->buffers == 0 && !f->optimize_chooses)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
-                                f->buffers_max, f->chooses ? ", or 0 to choose" : "");
-    if (o->wanted_ratio != 0 && !(f->chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for blt and tvblt",
-                                f->name, o->wanted_ratio);
+                                f->optimize_buffers, f->optimize_chooses ? ", or 0 to choose" : "");
+    if (o->wanted_ratio != 0 && !(f->optimize_chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for %s", f->name,
+                                o->wanted_ratio, dpmf_i_strategy_family_list(may_choose, " and ", list));
     return DPMF_OK;
 }
 
-static dpmf_status check_choices(const dpmf_i_optimize_family *f, const dpmf_optimize_options *o) {
+static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_options *o) {
+    char list[DPMF_I_STRATEGY_FAMILY_LIST];
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
-    if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->normalize))
+    if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->optimize_normalize))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
-                                (int)o->normalize, f->normalize ? " to 2" : "");
-    if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->constraint))
+                                (int)o->normalize, f->optimize_normalize ? " to 2" : "");
+    if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->optimize_constraint))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name,
-                                (int)o->constraint, f->constraint ? " to 2" : "");
+                                (int)o->constraint, f->optimize_constraint ? " to 2" : "");
     int variant = o->sweep || o->taper != 0 || o->settled_after != 0;
-    if (variant && strcmp(f->name, "banded-toeplitz") != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "family %s: sweep, taper and settled_after are for banded-toeplitz", f->name);
+    if (variant && !f->optimize_variants)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for %s", f->name,
+                                dpmf_i_strategy_family_list(takes_variants, " and ", list));
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
@@ -87,8 +79,7 @@ static dpmf_status check_weights(int64_t n, const double *weights) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_check(const dpmf_i_optimize_family *family, int64_t steps,
-                                  const dpmf_optimize_options *options) {
+dpmf_status dpmf_i_optimize_check(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));
     TRY(check_buffers(family, options));

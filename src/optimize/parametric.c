@@ -207,7 +207,7 @@ done:
 static dpmf_status check_arguments(const dpmf_parametric *family, const dpmf_workload *workload,
                                    const dpmf_participation *participation, const dpmf_optimize_options *options,
                                    const double *theta, const dpmf_optimization *result) {
-    static const dpmf_i_optimize_family none = {.name = "parametric"};
+    static const dpmf_family none = {.name = "parametric"};
     if (family == NULL || family->make == NULL || workload == NULL || theta == NULL || result == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: family, make, workload, theta or result is NULL");
     if (family->parameters < 1 || family->parameters > DPMF_PARAMETERS_MAX)

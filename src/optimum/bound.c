@@ -80,7 +80,7 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
     if (p == NULL || p->count == 1) return (patterns){n, 1, n};
     patterns found = {p->separation, p->count, p->separation};
     int64_t even = (n - 1) / p->count + 1; /* ceil(n/k) */
-    if (p->kind == DPMF_PARTICIPATION_MIN_SEPARATION && even > found.apart) found.apart = even;
+    if (p->pattern == DPMF_I_WORKLOAD_APART && even > found.apart) found.apart = even;
     return found;
 }
 

@@ -37,7 +37,7 @@ dpmf_status dpmf_i_sampler_realise(const dpmf_i_sampler_plan *plan, int64_t step
     const int scheduled = plan->kind == DPMF_I_SAMPLER_SCHEDULED;
     const int64_t k = scheduled ? plan->times : rounds;
     dpmf_participation_kind kind = DPMF_PARTICIPATION_CYCLIC;
-    if (plan->sampling.kind != DPMF_SAMPLING_NONE) return DPMF_OK;
+    if (!dpmf_sampling_is_none(&plan->sampling)) return DPMF_OK;
     if (plan->kind == DPMF_I_SAMPLER_SHUFFLED) kind = DPMF_PARTICIPATION_SHUFFLED;
     if (scheduled) kind = DPMF_PARTICIPATION_MIN_SEPARATION;
     if (k == steps) kind = DPMF_PARTICIPATION_FULL;
@@ -101,7 +101,7 @@ static int sampling_holds(dpmf_sampling realised, dpmf_sampling assumed) {
 /* "block-cyclic:0.01,4 sampling", "participation cyclic:4,250 and no secret sampling" */
 static dpmf_status describe(const dpmf_sampling *sampling, const char *participation, char out[160]) {
     char text[64];
-    if (sampling->kind == DPMF_SAMPLING_NONE) {
+    if (dpmf_sampling_is_none(sampling)) {
         snprintf(out, 160, "participation %s and no secret sampling", participation);
         return DPMF_OK;
     }
@@ -135,7 +135,7 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
                                 "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
                                 s->plan.text, s->steps, mechanism->steps);
     TRY(check_adjacency(s, mechanism));
-    const int holds = mechanism->sampling.kind == DPMF_SAMPLING_NONE
+    const int holds = dpmf_sampling_is_none(&mechanism->sampling)
                           ? participation_holds(s, mechanism->participation)
                           : sampling_holds(s->plan.sampling, mechanism->sampling);
     if (holds) return DPMF_OK;

@@ -29,11 +29,11 @@ enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 static const int64_t SEPARATED_STEPS_MAX = (int64_t)1 << 28;
 
 static dpmf_status refuse_sampler(const char *text, const char *why) {
-    char shown[64];
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "sampler '%s': %s (cyclic:M, shuffled:M, poisson:Q, block-cyclic:Q,B, balls-in-bins:B, "
-                            "min-sep:P,B, scheduled:M,K,B)",
-                            dpmf_i_base_show(text, strlen(text), shown), why);
+    char shown[64], forms[160] = "";
+    for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
+        used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
+                            why, forms);
 }
 
 static const sampler_form *find_form(const char *text) {
@@ -88,7 +88,7 @@ static dpmf_status plan_ordered(const char *text, const sampler_form *form, int6
 /* ---- the secret samplings ---- */
 
 static dpmf_status plan_sampled(const char *text, const sampler_form *form, int64_t steps, dpmf_i_sampler_plan *plan) {
-    dpmf_sampling sampling = {.kind = DPMF_SAMPLING_NONE};
+    dpmf_sampling sampling = {0};
     TRY(dpmf_sampling_parse(text, &sampling));
     if (form->kind != DPMF_I_SAMPLER_BINS && !(sampling.probability > 0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",

@@ -24,7 +24,7 @@ typedef struct list {
 
 /* The steps that may follow `last` (-1: none yet) as number i: [*from, *to). */
 static void choices(const dpmf_i_sensitivity_task *task, int64_t i, int64_t last, int64_t *from, int64_t *to) {
-    if (task->kind == DPMF_PARTICIPATION_SHUFFLED) {
+    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS) {
         *from = i * task->b;
         *to = *from + task->b < task->n ? *from + task->b : task->n;
     } else {

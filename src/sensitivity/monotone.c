@@ -123,7 +123,7 @@ static void shuffled_pick(monotone *m) {
 }
 
 static void pick(monotone *m) {
-    if (m->task->kind == DPMF_PARTICIPATION_SHUFFLED)
+    if (m->task->pattern == DPMF_I_WORKLOAD_EPOCHS)
         shuffled_pick(m);
     else
         separated_pick(m);
@@ -153,10 +153,10 @@ static dpmf_status make_room(monotone *m, int tight) {
     const int64_t n = m->task->n, b = m->task->b, offsets = n - (m->task->k - 1) * b;
     void *even = NULL;
     TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->g));
-    if (m->task->kind == DPMF_PARTICIPATION_SHUFFLED) return DPMF_OK;
+    if (m->task->pattern == DPMF_I_WORKLOAD_EPOCHS) return DPMF_OK;
     TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->best));
     TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->next));
-    if (!tight || m->task->kind != DPMF_PARTICIPATION_MIN_SEPARATION) return DPMF_OK;
+    if (!tight || m->task->pattern != DPMF_I_WORKLOAD_APART) return DPMF_OK;
     m->even_count = offsets < b ? offsets : b;
     TRY(dpmf_i_base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", &even));
     m->even = even;
@@ -169,7 +169,7 @@ static dpmf_status run(const dpmf_i_sensitivity_gram *gram, monotone *m) {
     const int64_t b = task->b, k = task->k, reach = task->reach;
     const char *const what = "bounding separated steps";
     int64_t end = 1 + (k - 1) * b < reach ? 1 + (k - 1) * b : reach;
-    if (task->kind == DPMF_PARTICIPATION_SHUFFLED) {
+    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS) {
         TRY(dpmf_i_sensitivity_gram_sweep(gram, 0, 1, 1, what, take_lag, m));
         TRY(dpmf_i_sensitivity_gram_sweep(gram, 1, b, end, what, take_lag, m)); /* 1, 1+b, ..., 1+(k-2)b */
     } else {
@@ -258,7 +258,7 @@ dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_sensitivity_task *task, dpm
     TRY(open_monotone(task, &gram, &there, &tight));
     if (!there) return DPMF_OK;
     if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL &&
-        task->kind != DPMF_PARTICIPATION_SHUFFLED) { /* the dynamic program would find the earliest pattern */
+        task->pattern != DPMF_I_WORKLOAD_EPOCHS) { /* the dynamic program would find the earliest pattern */
         double square = dpmf_i_sensitivity_earliest_square(task->n, task->k, task->b, gram.count, gram.majorant);
         dpmf_i_sensitivity_found_improve(best, square, DPMF_I_SENSITIVITY_METHOD_MAJORANT);
         goto done;

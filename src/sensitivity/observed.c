@@ -287,7 +287,7 @@ dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t par
     task.n = strategy->steps;
     TRY_DONE(dpmf_i_sensitivity_log_open(task.n, participations, unit, step, &o.run, &log));
     task.k = log.longest;
-    task.kind = DPMF_PARTICIPATION_MIN_SEPARATION; /* of any separation */
+    task.pattern = DPMF_I_WORKLOAD_APART; /* of any separation */
     task.b = 1;
     TRY_DONE(check_size(&task));
     TRY_DONE(dpmf_i_base_pool_create(o.run.threads, &task.pool));

@@ -22,7 +22,7 @@
 #include <string.h>
 
 static int shuffled(const dpmf_i_sensitivity_task *task) {
-    return task->kind == DPMF_PARTICIPATION_SHUFFLED;
+    return task->pattern == DPMF_I_WORKLOAD_EPOCHS;
 }
 
 /* ---- rows ---- */
@@ -50,7 +50,7 @@ static int64_t gather(const rows *s, int64_t t, int64_t gap, int direction, doub
 static int64_t best_sums(const dpmf_i_sensitivity_task *task, int64_t count, const double *values, double *work,
                          double *best) {
     int64_t most = count == 0 ? 0 : 1 + (count - 1) / task->b, picks = task->k - 1 < most ? task->k - 1 : most;
-    dpmf_i_sensitivity_separated_best(count, picks, task->b, values, work, best);
+    dpmf_i_sensitivity_place(count, picks, task->b, values, work, best);
     return picks;
 }
 
@@ -117,9 +117,9 @@ static double best_places(const dpmf_i_sensitivity_task *task, const double *bou
 /* The largest sum of r >= 0 over a pattern. */
 static dpmf_status best_pattern(const dpmf_i_sensitivity_task *task, const double *r, double *out) {
     double *work = NULL, sum = 0;
-    if (task->kind == DPMF_PARTICIPATION_MIN_SEPARATION) {
+    if (task->pattern == DPMF_I_WORKLOAD_APART) {
         TRY(dpmf_i_base_alloc_doubles(2 * task->n, "the best sums", &work));
-        *out = dpmf_i_sensitivity_separated_best(task->n, task->k, task->b, r, work, NULL);
+        *out = dpmf_i_sensitivity_place(task->n, task->k, task->b, r, work, NULL);
         dpmf_i_base_free(work);
         return DPMF_OK;
     }
@@ -231,7 +231,7 @@ dpmf_status dpmf_i_sensitivity_bound_norms(const dpmf_i_sensitivity_task *task, 
     dpmf_status status = DPMF_OK;
     TRY(dpmf_i_base_alloc_doubles(task->n, "the column norms", &norms));
     TRY_DONE(column_norms(task, norms));
-    if (task->kind == DPMF_PARTICIPATION_MIN_SEPARATION && (double)task->n * (double)task->k > task->work_max) {
+    if (task->pattern == DPMF_I_WORKLOAD_APART && (double)task->n * (double)task->k > task->work_max) {
         for (int64_t t = 0; t < task->n; t++)
             sum = fmax(sum, norms[t]);
         sum *= (double)task->k;

@@ -14,7 +14,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* How a value was found; sensitivity/sensitivity.c has the texts, which mechanism files spell out. */
+/* How a value was found; sensitivity/found.c has the texts, which mechanism files spell out. */
 typedef enum dpmf_i_sensitivity_method_kind {
     /* exact */
     DPMF_I_SENSITIVITY_METHOD_COLUMN = 0,
@@ -42,7 +42,8 @@ typedef enum dpmf_i_sensitivity_method_kind {
     DPMF_I_SENSITIVITY_METHOD_COUNT
 } dpmf_i_sensitivity_method_kind;
 
-/* The constant equal to `text` among the methods' names, or NULL. */
+/* Its text, a string constant; and the constant equal to `text` among them, or NULL. */
+const char *dpmf_i_sensitivity_method_text(dpmf_i_sensitivity_method_kind method);
 const char *dpmf_i_sensitivity_method(const char *text);
 
 typedef struct dpmf_i_sensitivity_found {
@@ -60,7 +61,7 @@ void dpmf_i_sensitivity_found_improve(dpmf_i_sensitivity_found *best, double squ
 /* What is asked, and what is known of C. */
 typedef struct dpmf_i_sensitivity_task {
     const dpmf_strategy *strategy;
-    dpmf_participation_kind kind;
+    dpmf_i_workload_pattern pattern;
     dpmf_sensitivity_bound bound;
     int64_t n, k, b;
     const dpmf_run *run;
@@ -204,10 +205,10 @@ void dpmf_i_sensitivity_found_sum(const dpmf_i_sensitivity_task *task, double sq
                                   dpmf_i_sensitivity_method_kind method, dpmf_i_sensitivity_found *out);
 
 /*
- * max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
+ * sensitivity/place.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
  * 2 n numbers. With `best` not NULL, best[j] for j = 0..k gets the maximum with at most j steps.
  */
-double dpmf_i_sensitivity_separated_best(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
+double dpmf_i_sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
 
 /* ---- Toeplitz and what is like it (sensitivity/monotone.c) ---- */
 

@@ -24,25 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-double dpmf_i_sensitivity_separated_best(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best) {
-    double *before = work, *now = work + n; /* the most from steps 0..t with one pick less, and with these */
-    memset(before, 0, (size_t)n * sizeof *before);
-    if (best != NULL) best[0] = 0;
-    for (int64_t l = 1; l <= k; l++) {
-        double top = 0;
-        for (int64_t t = 0; t < n; t++) {
-            double with = r[t] + (t >= b ? before[t - b] : 0);
-            top = with > top ? with : top;
-            now[t] = top;
-        }
-        double *swap = before;
-        before = now;
-        now = swap;
-        if (best != NULL) best[l] = n > 0 ? before[n - 1] : 0;
-    }
-    return n > 0 ? before[n - 1] : 0;
-}
-
 /* ---- w <= b ---- */
 
 static dpmf_status separate(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
@@ -65,7 +46,7 @@ static dpmf_status separate(const dpmf_i_sensitivity_task *task, dpmf_i_sensitiv
     }
     TRY_DONE(dpmf_i_base_progress(task->run, "placing participations", -1));
     TRY_DONE(dpmf_i_base_alloc_doubles(2 * n, "the best sums", &work));
-    dpmf_i_sensitivity_found_sum(task, dpmf_i_sensitivity_separated_best(n, k, task->b, diagonal, work, NULL),
+    dpmf_i_sensitivity_found_sum(task, dpmf_i_sensitivity_place(n, k, task->b, diagonal, work, NULL),
                                  DPMF_I_SENSITIVITY_METHOD_SEPARATE, out);
 done:
     dpmf_i_base_free(diagonal);

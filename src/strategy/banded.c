@@ -111,7 +111,7 @@ dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const doub
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory",
                                 (long long)steps, (long long)bands);
     TRY(check_rows(steps, bands, rows));
-    TRY(dpmf_i_strategy_new(&BANDED, sizeof *s, "banded", steps, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&BANDED, sizeof *s, DPMF_FAMILY_BANDED, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     TRY_DONE(dpmf_i_base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
     memcpy(s->rows, rows, (size_t)(steps * bands) * sizeof *rows);

@@ -141,7 +141,7 @@ dpmf_status dpmf_i_strategy_blt_create(int64_t steps, const dpmf_i_strategy_blt_
                                        dpmf_strategy **out) {
     blt *s = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_new(&BLT, sizeof *s, "blt", steps, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
     s->c = *parameters;
     if (steps <= HELD_MAX) {
         TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the coefficients", &s->column));

@@ -89,7 +89,7 @@ dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf
     dense *s = NULL;
     dpmf_status status = DPMF_OK;
     if (matrix == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dense C: the matrix is NULL");
-    TRY(dpmf_i_strategy_new(&DENSE, sizeof *s, "dense", steps, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&DENSE, sizeof *s, DPMF_FAMILY_DENSE, steps, (dpmf_strategy **)&s));
     TRY_DONE(dpmf_i_base_alloc_square(steps, "the matrix C", &s->matrix));
     TRY_DONE(dpmf_i_base_lower_check(steps, matrix, "C", 0));
     memcpy(s->matrix, matrix, (size_t)(steps * steps) * sizeof *matrix);

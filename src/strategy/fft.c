@@ -195,8 +195,9 @@ dpmf_status dpmf_i_strategy_create_fft(int64_t steps, int best, dpmf_strategy **
     dpmf_status status = DPMF_OK;
     if (steps > STEPS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld steps, accepted up to %d (it has no stream)",
-                                best ? "fft-opt" : "fft", (long long)steps, STEPS_MAX);
-    TRY(dpmf_i_strategy_new(&FOURIER, sizeof *s, best ? "fft-opt" : "fft", steps, (dpmf_strategy **)&s));
+                                best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, (long long)steps, STEPS_MAX);
+    TRY(dpmf_i_strategy_new(&FOURIER, sizeof *s, best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, steps,
+                            (dpmf_strategy **)&s));
     s->best = best;
     TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT encoder", &s->h));
     TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT encoder", &s->c));
@@ -228,8 +229,8 @@ int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares) {
 }
 
 dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    int best = strcmp(source->family, "fft-opt") == 0;
-    if (!best && strcmp(source->family, "fft") != 0)
+    int best = strcmp(source->family, DPMF_FAMILY_FFT_OPT) == 0;
+    if (!best && strcmp(source->family, DPMF_FAMILY_FFT) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: an FFT of family %s is not known", source->family);
     return dpmf_i_strategy_create_fft(source->steps, best, out);
 }

@@ -197,7 +197,7 @@ dpmf_status dpmf_strategy_create_lowrank(int64_t steps, int64_t bands, int64_t r
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: the bands or a factor is NULL");
     TRY(check_sizes(steps, bands, rank));
     TRY(check_values(steps, bands, rank, rows, left, right));
-    TRY(dpmf_i_strategy_new(&LOWRANK, sizeof *s, "lowrank", steps, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&LOWRANK, sizeof *s, DPMF_FAMILY_LOWRANK, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     s->rank = rank;
     TRY_DONE(copy(steps * bands, rows, "the bands of W", &s->rows));

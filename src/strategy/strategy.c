@@ -1,156 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategy C: the public calls, each a check and one entry of the family's table, and what can be built for families
- * that leave an entry out.
+ * Strategies by name: the options checked against what the family takes (strategy/families.c), and the family's block
+ * made, repeated and normalized.
  */
 #include "strategy/strategy.h"
 
-#include "base/linalg.h"
-#include "base/memory.h"
-#include "base/sum.h"
 #include "base/text.h"
 #include "workload/workload.h"
 
-#include <assert.h>
-#include <math.h>
 #include <string.h>
 
 dpmf_strategy_options dpmf_strategy_options_defaults(void) {
     return (dpmf_strategy_options){0};
 }
 
-static unsigned abilities(const dpmf_i_strategy_ops *ops) {
-    return (ops->step != NULL ? DPMF_I_STRATEGY_CAN_STEP : 0u) | (ops->gram != NULL ? DPMF_I_STRATEGY_CAN_GRAM : 0u) |
-           (ops->covariance != NULL ? DPMF_I_STRATEGY_CAN_COVARIANCE : 0u) |
-           (ops->inverse_part != NULL ? DPMF_I_STRATEGY_CAN_INVERSE_PART : 0u) |
-           (ops->row != NULL ? DPMF_I_STRATEGY_CAN_ROW : 0u) |
-           (ops->inverse_row != NULL ? DPMF_I_STRATEGY_CAN_INVERSE_ROW : 0u) |
-           (ops->toeplitz != NULL ? DPMF_I_STRATEGY_CAN_TOEPLITZ : 0u) |
-           (ops->write != NULL ? DPMF_I_STRATEGY_CAN_SAVE : 0u);
+static int takes_nu(const dpmf_family *f) {
+    return f->nu;
 }
 
-dpmf_status dpmf_i_strategy_new(const dpmf_i_strategy_ops *ops, size_t size, const char *family, int64_t steps,
-                                dpmf_strategy **out) {
-    assert(size >= sizeof(dpmf_strategy));
-    if (steps < 1 || steps > ((int64_t)1 << 53))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
-    dpmf_strategy *s = NULL;
-    TRY(dpmf_i_base_alloc(1, size, "a strategy", (void **)&s));
-    s->ops = ops;
-    s->references = 1;
-    s->steps = steps;
-    s->family = family;
-    s->singular_at = -1;
-    s->can = abilities(ops);
-    *out = s;
-    return DPMF_OK;
+static int is_closed_form(const dpmf_family *f) {
+    return f->closed_form;
 }
 
-dpmf_strategy *dpmf_i_strategy_retain(const dpmf_strategy *strategy) {
-    dpmf_strategy *s = (dpmf_strategy *)strategy; /* the count is the one thing that changes */
-    __atomic_add_fetch(&s->references, 1, __ATOMIC_RELAXED);
-    return s;
-}
-
-void dpmf_strategy_free(dpmf_strategy *strategy) {
-    if (strategy == NULL || __atomic_sub_fetch(&strategy->references, 1, __ATOMIC_ACQ_REL) > 0) return;
-    if (strategy->ops->release != NULL) strategy->ops->release(strategy);
-    dpmf_i_base_free(strategy);
-}
-
-/* ---- by name ---- */
-
-/* What a family does with the workload and the options; `bands`, `nu` and `stamps` are checked before. */
-typedef struct named_family {
-    const char *name;
-    int takes_bands, takes_nu;
-    dpmf_status (*create)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
-} named_family;
-
-static dpmf_status create_identity(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    (void)o;
-    return dpmf_i_strategy_create_identity(dpmf_workload_steps(a), out);
-}
-static dpmf_status create_workload(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    (void)o;
-    return dpmf_i_strategy_create_workload(a, out);
-}
-static dpmf_status create_root(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return dpmf_i_strategy_create_root(a, o->nu, out);
-}
-static dpmf_status create_bsr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return dpmf_i_strategy_create_bsr(a, o->bands, out);
-}
-static dpmf_status create_bisr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return dpmf_i_strategy_create_bisr(a, o->bands, out);
-}
-static dpmf_status create_tree(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    if (o->decoder == DPMF_DECODER_OPTIMAL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "family tree: decoder optimal, accepted restart; the best decoder of a tree "
-                                "is the family tree-full");
-    return dpmf_i_strategy_create_tree(DPMF_I_STRATEGY_TREE_VANILLA, dpmf_workload_steps(a), out);
-}
-/* One encoder, two decoders: the family names the default, --decoder the other. */
-static dpmf_status create_tree_online(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    int best = o->decoder == DPMF_DECODER_OPTIMAL;
-    return dpmf_i_strategy_create_tree(best ? DPMF_I_STRATEGY_TREE_FULL : DPMF_I_STRATEGY_TREE_ONLINE,
-                                       dpmf_workload_steps(a), out);
-}
-static dpmf_status create_tree_full(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    int best = o->decoder != DPMF_DECODER_RESTART;
-    return dpmf_i_strategy_create_tree(best ? DPMF_I_STRATEGY_TREE_FULL : DPMF_I_STRATEGY_TREE_ONLINE,
-                                       dpmf_workload_steps(a), out);
-}
-static dpmf_status create_fft(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return dpmf_i_strategy_create_fft(dpmf_workload_steps(a), o->decoder == DPMF_DECODER_OPTIMAL, out);
-}
-static dpmf_status create_fft_opt(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return dpmf_i_strategy_create_fft(dpmf_workload_steps(a), o->decoder != DPMF_DECODER_RESTART, out);
-}
-
-static const named_family FAMILIES[] = {
-    {"identity", 0, 0, create_identity},
-    {"workload", 0, 0, create_workload},
-    {"toeplitz", 0, 1, create_root},
-    {"bsr", 1, 0, create_bsr},
-    {"bisr", 1, 0, create_bisr},
-    {"tree", 0, 0, create_tree},
-    {"tree-online", 0, 0, create_tree_online},
-    {"tree-full", 0, 0, create_tree_full},
-    {"fft", 0, 0, create_fft},
-    {"fft-opt", 0, 0, create_fft_opt},
-};
-
-static dpmf_status check_options(const named_family *f, int64_t steps, const dpmf_strategy_options *o) {
+static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf_strategy_options *o) {
+    char list[DPMF_I_STRATEGY_FAMILY_LIST];
     if (o->stamps < 0 || o->stamps > steps || (o->stamps > 0 && steps % o->stamps != 0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted: a divisor of the %lld steps",
                                 (long long)o->stamps, (long long)steps);
     int64_t block = steps / (o->stamps > 0 ? o->stamps : 1);
-    if (f->takes_bands && (o->bands < 1 || o->bands > block))
+    if (f->bands && (o->bands < 1 || o->bands > block))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: bands = %lld, accepted 1 to %lld (the steps%s)",
                                 f->name, (long long)o->bands, (long long)block, o->stamps > 1 ? " of a stamp" : "");
-    if (!f->takes_bands && o->bands != 0)
+    if (!f->bands && o->bands != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: bands = %lld, but it has no bands to choose", f->name,
                                 (long long)o->bands);
     if (!(o->nu >= 0 && o->nu < 1))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "nu = %g, accepted 0 <= nu < 1", o->nu);
-    if (!f->takes_nu && o->nu != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: nu = %g, but only toeplitz takes nu", f->name, o->nu);
+    if (!f->nu && o->nu != 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: nu = %g, but only %s takes nu", f->name, o->nu,
+                                dpmf_i_strategy_family_list(takes_nu, " and ", list));
     if ((int)o->decoder < DPMF_DECODER_DEFAULT || o->decoder > DPMF_DECODER_OPTIMAL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "decoder %d, accepted 0 to 2", (int)o->decoder);
     return DPMF_OK;
 }
 
 /* The block, then its repetition, then the norms of its columns. */
-static dpmf_status create_checked(const named_family *f, const dpmf_workload *workload, const dpmf_strategy_options *o,
-                                  dpmf_strategy **out) {
+static dpmf_status create_checked(dpmf_i_strategy_family_id family, const dpmf_workload *workload,
+                                  const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t stamps = o->stamps > 0 ? o->stamps : 1;
     dpmf_workload *block = NULL;
     dpmf_strategy *plain = NULL, *repeated = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_workload_head(workload, dpmf_workload_steps(workload) / stamps, &block));
-    TRY_DONE(f->create(block, o, &plain));
+    TRY_DONE(dpmf_i_strategy_family_create(family, block, o, &plain));
     TRY_DONE(dpmf_strategy_create_stamped(plain, stamps, &repeated));
     if (o->column_normalize)
         TRY_DONE(dpmf_strategy_create_normalized(repeated, out));
@@ -166,162 +68,15 @@ done:
 dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                  const dpmf_strategy_options *options, dpmf_strategy **out) {
     dpmf_strategy_options o = options == NULL ? dpmf_strategy_options_defaults() : *options;
-    char shown[64];
+    char shown[64], list[DPMF_I_STRATEGY_FAMILY_LIST];
     if (family == NULL || workload == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: the family or the workload is NULL");
-    for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
-        if (strcmp(family, FAMILIES[i].name) != 0) continue;
-        TRY(check_options(&FAMILIES[i], dpmf_workload_steps(workload), &o));
-        return create_checked(&FAMILIES[i], workload, &o, out);
-    }
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "family '%s', accepted without parameters: identity, workload, toeplitz, bsr, bisr, tree, "
-                            "tree-online, tree-full, fft, fft-opt",
-                            dpmf_i_base_show(family, strlen(family), shown));
-}
-
-/* ---- plain questions ---- */
-
-int64_t dpmf_strategy_steps(const dpmf_strategy *s) {
-    return s->steps;
-}
-
-const char *dpmf_strategy_family(const dpmf_strategy *s) {
-    return s->family;
-}
-
-int64_t dpmf_strategy_rows(const dpmf_strategy *s) {
-    return s->ops->rows == NULL ? s->steps : s->ops->rows(s);
-}
-
-int64_t dpmf_strategy_seeds(const dpmf_strategy *s, int64_t t) {
-    return s->ops->seeds == NULL ? 1 : s->ops->seeds(s, t);
-}
-
-int dpmf_strategy_streams(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP);
-}
-
-int64_t dpmf_i_strategy_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW) ? s->ops->bands(s) : s->steps;
-}
-
-int64_t dpmf_strategy_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_bands(s);
-}
-
-int64_t dpmf_i_strategy_inverse_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_INVERSE_ROW) ? s->ops->inverse_bands(s) : s->steps;
-}
-
-int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
-    return s->ops->buffers(s);
-}
-
-int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
-                             const double **inverse) {
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ)) return 0;
-    s->ops->toeplitz(s, count, c, inverse_count, inverse);
-    return 1;
-}
-
-dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s) {
-    if (s->singular_at < 0) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
-                            (long long)s->singular_at, (long long)s->singular_at);
-}
-
-/* ---- products ---- */
-
-/* The families' entries need x != y; the public calls allow x == y. */
-static dpmf_status through_copy(dpmf_status (*entry)(const dpmf_strategy *, const double *, double *),
-                                const dpmf_strategy *s, int64_t in_count, const double *in, double *out) {
-    if (in != out) return entry(s, in, out);
-    double *copy = NULL;
-    TRY(dpmf_i_base_alloc_doubles(in_count, "a copy", &copy));
-    memcpy(copy, in, (size_t)in_count * sizeof *copy);
-    dpmf_status status = entry(s, copy, out);
-    dpmf_i_base_free(copy);
-    return status;
-}
-
-dpmf_status dpmf_strategy_apply(const dpmf_strategy *s, const double *x, double *y) {
-    return through_copy(s->ops->apply, s, s->steps, x, y);
-}
-
-dpmf_status dpmf_strategy_solve(const dpmf_strategy *s, const double *y, double *x) {
-    TRY(dpmf_i_strategy_need_inverse(s));
-    return through_copy(s->ops->solve, s, dpmf_strategy_rows(s), y, x);
-}
-
-dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
-                               double *row) {
-    if (t < 0 || t >= s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
-                                (long long)t, (long long)(s->steps - 1), (long long)s->steps);
-    if (count < 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "count = %lld, accepted 0 and up", (long long)count);
-    TRY(dpmf_i_strategy_need_inverse(s));
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family %s: every row of its noise needs every seed, it has no stream", s->family);
-    s->ops->step(s, t, count, seed, state, row);
-    return DPMF_OK;
-}
-
-/* ---- columns ---- */
-
-dpmf_status dpmf_strategy_column(const dpmf_strategy *s, int64_t j, double *column) {
-    if (j < 0 || j >= s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "column %lld, accepted 0 to %lld", (long long)j,
-                                (long long)(s->steps - 1));
-    if (s->ops->column != NULL) return s->ops->column(s, j, column);
-    double *unit = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->steps, "a unit vector", &unit));
-    unit[j] = 1;
-    dpmf_status status = s->ops->apply(s, unit, column);
-    dpmf_i_base_free(unit);
-    return status;
-}
-
-/* From rows of few bands: the squares of column j = t - i are met in rows j..j+bands-1. */
-static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
-    int64_t bands = dpmf_i_strategy_bands(s);
-    double *row = NULL;
-    TRY(dpmf_i_base_alloc_doubles(bands, "a row", &row));
-    memset(norms, 0, (size_t)s->steps * sizeof *norms);
-    for (int64_t t = 0; t < s->steps; t++) {
-        s->ops->row(s, t, row);
-        for (int64_t i = 0; i < bands && i <= t; i++)
-            norms[t - i] += row[i] * row[i];
-    }
-    for (int64_t j = 0; j < s->steps; j++)
-        norms[j] = sqrt(norms[j]);
-    dpmf_i_base_free(row);
-    return DPMF_OK;
-}
-
-static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
-    int64_t rows = dpmf_strategy_rows(s);
-    double *column = NULL;
-    TRY(dpmf_i_base_alloc_doubles(rows, "a column", &column));
-    dpmf_status status = DPMF_OK;
-    for (int64_t j = 0; j < s->steps && status == DPMF_OK; j++) {
-        status = dpmf_strategy_column(s, j, column);
-        if (status == DPMF_OK) norms[j] = dpmf_i_base_norm(rows, column);
-    }
-    dpmf_i_base_free(column);
-    return status;
-}
-
-dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
-    if (s->ops->column_norms != NULL) return s->ops->column_norms(s, norms);
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_GRAM)) {
-        TRY(s->ops->gram(s, 0, norms));
-        for (int64_t t = 0; t < s->steps; t++)
-            norms[t] = sqrt(norms[t]);
-        return DPMF_OK;
-    }
-    if (dpmf_i_strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
-    return norms_from_columns(s, norms);
+    dpmf_i_strategy_family_id id = dpmf_i_strategy_family_find(family, strlen(family));
+    const dpmf_family *known = dpmf_family_info(id);
+    if (known == NULL || !known->closed_form)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family '%s', accepted without parameters: %s",
+                                dpmf_i_base_show(family, strlen(family), shown),
+                                dpmf_i_strategy_family_list(is_closed_form, ", ", list));
+    TRY(check_options(known, dpmf_workload_steps(workload), &o));
+    return create_checked(id, workload, &o, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strategy: the ops table that every family fills in. C has `rows` rows and one column a step; W is a left inverse,
- * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/strategy.c then builds what it can from the
+ * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/object.c then builds what it can from the
  * others (a column from apply, norms from columns, ...).
  */
 #ifndef DPMF_STRATEGY_H
@@ -115,7 +115,46 @@ const double *dpmf_i_strategy_dense_matrix(const dpmf_strategy *s);
 /* C = A for which workload? NULL if it is not of that class. */
 const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s);
 
-/* The families, each in its file. */
+/* ---- the families (strategy/families.c) ---- */
+
+/* In the order in which lists show them: the i of dpmf_family_info. */
+typedef enum dpmf_i_strategy_family_id {
+    DPMF_I_STRATEGY_FAMILY_IDENTITY = 0,
+    DPMF_I_STRATEGY_FAMILY_WORKLOAD,
+    DPMF_I_STRATEGY_FAMILY_DENSE,
+    DPMF_I_STRATEGY_FAMILY_BANDED,
+    DPMF_I_STRATEGY_FAMILY_TOEPLITZ,
+    DPMF_I_STRATEGY_FAMILY_BANDED_TOEPLITZ,
+    DPMF_I_STRATEGY_FAMILY_BSR,
+    DPMF_I_STRATEGY_FAMILY_BISR,
+    DPMF_I_STRATEGY_FAMILY_BLT,
+    DPMF_I_STRATEGY_FAMILY_TVBLT,
+    DPMF_I_STRATEGY_FAMILY_LOWRANK,
+    DPMF_I_STRATEGY_FAMILY_TREE,
+    DPMF_I_STRATEGY_FAMILY_TREE_ONLINE,
+    DPMF_I_STRATEGY_FAMILY_TREE_FULL,
+    DPMF_I_STRATEGY_FAMILY_FFT,
+    DPMF_I_STRATEGY_FAMILY_FFT_OPT,
+    DPMF_I_STRATEGY_FAMILY_COUNT
+} dpmf_i_strategy_family_id;
+
+/* The family of that name, of `length` bytes; DPMF_I_STRATEGY_FAMILY_COUNT if there is none. */
+dpmf_i_strategy_family_id dpmf_i_strategy_family_find(const char *name, size_t length);
+
+/* A family that has a closed form, made for the block of one stamp; the options have been checked. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_family_create(dpmf_i_strategy_family_id id, const dpmf_workload *block,
+                                                          const dpmf_strategy_options *o, dpmf_strategy **out);
+
+/*
+ * The names of some families, joined by ", " and before the last by `last`. `place`: where a family stands in the list,
+ * from 1; 0: not in it. Those in the same place are shown in the table's order. Returns `out`.
+ */
+enum { DPMF_I_STRATEGY_FAMILY_LIST = 400 };
+typedef int (*dpmf_i_strategy_family_place)(const dpmf_family *family);
+const char *dpmf_i_strategy_family_list(dpmf_i_strategy_family_place place, const char *last,
+                                        char out[DPMF_I_STRATEGY_FAMILY_LIST]);
+
+/* Each in its file: */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_identity(int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
@@ -141,6 +180,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_sou
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_workload_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+typedef dpmf_status (*dpmf_i_strategy_reader)(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+
+/* Who reads strategies of that class; NULL: no family's (strategy/families.c). */
+dpmf_i_strategy_reader dpmf_i_strategy_family_reader(const char *class_name);
+
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_array(const dpmf_i_strategy_source *source, const char *name, int64_t rows,
                                                   int64_t columns, const dpmf_i_base_tensor **out);

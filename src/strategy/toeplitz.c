@@ -225,19 +225,20 @@ static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t 
 dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count, const double *coefficients,
                                           dpmf_strategy **out) {
     TRY(check_coefficients(steps, count, coefficients));
-    return from_coefficients(count == steps ? "toeplitz" : "banded-toeplitz", steps, count, coefficients, out);
+    return from_coefficients(count == steps ? DPMF_FAMILY_TOEPLITZ : DPMF_FAMILY_BANDED_TOEPLITZ, steps, count,
+                             coefficients, out);
 }
 
 dpmf_status dpmf_strategy_create_banded_toeplitz(int64_t steps, int64_t bands, const double *coefficients,
                                                  dpmf_strategy **out) {
     TRY(check_coefficients(steps, bands, coefficients));
-    return from_coefficients("banded-toeplitz", steps, bands, coefficients, out);
+    return from_coefficients(DPMF_FAMILY_BANDED_TOEPLITZ, steps, bands, coefficients, out);
 }
 
 /* From e: c is its reciprocal series, needed whole for the sensitivity. */
 static dpmf_status from_inverse(int64_t steps, int64_t count, const double *coefficients, dpmf_strategy **out) {
     toeplitz *s = NULL;
-    TRY(new_toeplitz("bisr", steps, steps, count, &s));
+    TRY(new_toeplitz(DPMF_FAMILY_BISR, steps, steps, count, &s));
     memcpy(s->inverse, coefficients, (size_t)count * sizeof *s->inverse);
     dpmf_status status = DPMF_OK;
     if (count <= FEED_BACK_MAX) {
@@ -258,7 +259,7 @@ dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count, 
 
 dpmf_status dpmf_i_strategy_create_identity(int64_t steps, dpmf_strategy **out) {
     toeplitz *s = NULL;
-    TRY(new_toeplitz("identity", steps, 1, 1, &s));
+    TRY(new_toeplitz(DPMF_FAMILY_IDENTITY, steps, 1, 1, &s));
     s->c[0] = s->inverse[0] = 1;
     *out = &s->base;
     return DPMF_OK;
@@ -268,7 +269,7 @@ dpmf_status dpmf_i_strategy_create_root(const dpmf_workload *workload, double nu
     int64_t n = dpmf_workload_steps(workload);
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(new_toeplitz("toeplitz", n, n, n, &s));
+    TRY(new_toeplitz(DPMF_FAMILY_TOEPLITZ, n, n, n, &s));
     TRY_DONE(dpmf_i_workload_series(workload, 0.5, n, s->c));
     TRY_DONE(dpmf_i_workload_series(workload, -0.5, n, s->inverse));
     if (nu > 0) {
@@ -297,7 +298,7 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
 dpmf_status dpmf_i_strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, 0.5, bands, &start));
-    dpmf_status status = from_coefficients("bsr", dpmf_workload_steps(workload), bands, start, out);
+    dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, dpmf_workload_steps(workload), bands, start, out);
     dpmf_i_base_free(start);
     return status;
 }

@@ -266,9 +266,9 @@ static const dpmf_i_strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply
                                           .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
 static const dpmf_i_strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
 
-static const char *const NAMES[] = {[DPMF_I_STRATEGY_TREE_VANILLA] = "tree",
-                                    [DPMF_I_STRATEGY_TREE_ONLINE] = "tree-online",
-                                    [DPMF_I_STRATEGY_TREE_FULL] = "tree-full"};
+static const char *const NAMES[] = {[DPMF_I_STRATEGY_TREE_VANILLA] = DPMF_FAMILY_TREE,
+                                    [DPMF_I_STRATEGY_TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE,
+                                    [DPMF_I_STRATEGY_TREE_FULL] = DPMF_FAMILY_TREE_FULL};
 
 dpmf_status dpmf_i_strategy_create_tree(dpmf_i_strategy_tree_kind kind, int64_t steps, dpmf_strategy **out) {
     tree *s = NULL;

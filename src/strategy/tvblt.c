@@ -125,7 +125,7 @@ static const dpmf_i_strategy_ops TVBLT = {.class_name = "tvblt",
 
 dpmf_status dpmf_i_strategy_tvblt_create(dpmf_i_strategy_tvblt_parameters *c, dpmf_strategy **out) {
     tvblt *s = NULL;
-    TRY(dpmf_i_strategy_new(&TVBLT, sizeof *s, "tvblt", c->steps, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
     s->c = *c;
     *c = (dpmf_i_strategy_tvblt_parameters){0};
     *out = &s->base;

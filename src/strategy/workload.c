@@ -100,7 +100,7 @@ dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_
     dpmf_status status = DPMF_OK;
     int64_t n = workload->steps;
     int named = workload->form == DPMF_I_WORKLOAD_NAMED;
-    TRY(dpmf_i_strategy_new(&OWN, sizeof *s, "workload", n, (dpmf_strategy **)&s));
+    TRY(dpmf_i_strategy_new(&OWN, sizeof *s, DPMF_FAMILY_WORKLOAD, n, (dpmf_strategy **)&s));
     if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_INVERSE_ROW;
     s->workload = dpmf_i_workload_retain(workload);
     if (!named || !workload->toeplitz)
@@ -120,4 +120,15 @@ done:
 
 const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s) {
     return s->ops == &OWN ? cast(s)->workload : NULL;
+}
+
+/* C = A: its own workload object, which is usually the mechanism's. */
+dpmf_status dpmf_i_strategy_workload_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+    const cJSON *object = NULL;
+    dpmf_workload *workload = NULL;
+    TRY(dpmf_i_base_json_get_object(source->object, "workload", "strategy", &object));
+    TRY(dpmf_i_workload_read(object, source->steps, "strategy.workload", source->tensors, &workload));
+    dpmf_status status = dpmf_i_strategy_create_workload(workload, out);
+    dpmf_workload_free(workload);
+    return status;
 }

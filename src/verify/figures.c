@@ -16,7 +16,7 @@ static dpmf_evaluate_options options_of(const dpmf_i_verify *v) {
     o.sensitivity = m->bound;
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     o.weights = m->weights;
-    o.of = m->sampling.kind == DPMF_SAMPLING_NONE ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
+    o.of = dpmf_sampling_is_none(&m->sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     o.run = *v->run;
     return o;
 }
@@ -48,7 +48,7 @@ static dpmf_status check_lower_bound(dpmf_i_verify *v) {
         return DPMF_OK;
     }
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
-    dpmf_status status = m->sampling.kind == DPMF_SAMPLING_NONE
+    dpmf_status status = dpmf_sampling_is_none(&m->sampling)
                              ? dpmf_lower_bound_compute(m->workload, m->participation, &o, &found)
                              : dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
     if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;

@@ -41,7 +41,7 @@ static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int
 
 static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, double *out) {
     const dpmf_participation *p = m->participation;
-    const int one = m->sampling.kind != DPMF_SAMPLING_NONE || p->count == 1;
+    const int one = !dpmf_sampling_is_none(&m->sampling) || p->count == 1;
     const int64_t n = m->steps, k = one ? 1 : p->count, gap = one ? n : p->separation;
     const int64_t starts[] = {0, (one ? n : gap) / 2, (one ? n : gap) - 1};
     double most = 0, found = 0;
@@ -49,7 +49,7 @@ static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, dou
         TRY(moved(m->strategy, starts[i], gap, k, x, y, &found));
         most = fmax(most, found);
     }
-    const int doubled = m->sampling.kind == DPMF_SAMPLING_NONE && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE;
+    const int doubled = dpmf_sampling_is_none(&m->sampling) && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     *out = doubled ? 2 * most : most;
     return DPMF_OK;
 }

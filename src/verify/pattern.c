@@ -180,17 +180,17 @@ static dpmf_status shuffled(const whole *c, double *square) {
 
 /* ---- who answers ---- */
 
-static dpmf_status reach_of_several(const whole *c, dpmf_participation_kind kind, dpmf_i_verify_reach *out) {
+static dpmf_status reach_of_several(const whole *c, dpmf_i_workload_pattern pattern, dpmf_i_verify_reach *out) {
     double square = 0;
     int exact = 1;
     const int64_t reach = reach_in_steps(c);
-    if (kind == DPMF_PARTICIPATION_CYCLIC || kind == DPMF_PARTICIPATION_FULL) {
+    if (pattern == DPMF_I_WORKLOAD_FIXED) {
         TRY(try_even(c, c->b, c->b, &square, &exact));
         snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
-    } else if (kind == DPMF_PARTICIPATION_MIN_SEPARATION && reach <= 2 * c->b) {
+    } else if (pattern == DPMF_I_WORKLOAD_APART && reach <= 2 * c->b) {
         TRY(separated(c, &square));
         snprintf(out->route, sizeof out->route, "a program over neighbouring steps");
-    } else if (kind == DPMF_PARTICIPATION_SHUFFLED && reach <= c->b + 1) {
+    } else if (pattern == DPMF_I_WORKLOAD_EPOCHS && reach <= c->b + 1) {
         TRY(shuffled(c, &square));
         snprintf(out->route, sizeof out->route, "a program over neighbouring epochs");
     } else {
@@ -208,7 +208,7 @@ dpmf_status dpmf_i_verify_reach_of(const dpmf_mechanism *m, int64_t rows, const 
                                    dpmf_i_verify_reach *out) {
     const dpmf_participation *p = m->participation;
     whole c = {.n = m->steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
-    const int column = m->sampling.kind != DPMF_SAMPLING_NONE;
+    const int column = !dpmf_sampling_is_none(&m->sampling);
     int64_t *spans = NULL;
     TRY(dpmf_i_base_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
     c.begins = spans;
@@ -219,7 +219,7 @@ dpmf_status dpmf_i_verify_reach_of(const dpmf_mechanism *m, int64_t rows, const 
     if (column || c.k == 1)
         largest_column(&c, out);
     else
-        status = reach_of_several(&c, p->kind, out);
+        status = reach_of_several(&c, p->pattern, out);
     if (!column && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
     dpmf_i_base_free(spans);
     return status;

@@ -17,6 +17,8 @@
  */
 #include "verify/verify.h"
 
+#include "account/account.h"
+
 #include <math.h>
 
 double dpmf_i_verify_gaussian_delta(double mu, double epsilon) {
@@ -91,9 +93,9 @@ dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
     dpmf_i_verify_check_equal(v->out, "sigma", m->sigma, found.sigma, DPMF_I_VERIFY_TOLERANCE_OTHER,
                               "the least sigma for the guarantee, again: %s (%s)", found.method,
                               dpmf_kind_name(found.kind));
-    if (m->sampling.kind == DPMF_SAMPLING_NONE)
+    if (dpmf_sampling_is_none(&m->sampling))
         check_unsampled(v);
-    else if (m->sampling.kind == DPMF_SAMPLING_POISSON || m->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC)
+    else if (dpmf_i_account_sampling_composes(&m->sampling))
         return check_sampled(v);
     else
         dpmf_i_verify_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");

@@ -14,20 +14,28 @@
 #include <string.h>
 
 /*
- * As they stand in an object's text, and so in mechanism files and JSON. "minsep" stays as it is there, since digests
- * cover it; what people type, and read as what to type, is "min-sep", as for samplings. Both are read.
+ * The kinds: one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so in
+ * mechanism files and JSON: "minsep" stays as it is there, since digests cover it. What people type, and read as what to
+ * type, is "min-sep", as for samplings; both are read.
  */
-static const char *const NAMES[] = {
-    [DPMF_PARTICIPATION_SINGLE] = "single",
-    [DPMF_PARTICIPATION_CYCLIC] = "cyclic",
-    [DPMF_PARTICIPATION_MIN_SEPARATION] = "minsep",
-    [DPMF_PARTICIPATION_SHUFFLED] = "shuffled",
-    [DPMF_PARTICIPATION_FULL] = "full",
-};
-enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
+typedef struct kind_row {
+    const char *name, *typed, *form;
+    dpmf_i_workload_pattern pattern;
+    int plain;  /* 1: takes no K,B */
+    int passes; /* 1: k is the number of passes of b steps, no more and no fewer */
+} kind_row;
 
-static const char *typed_name(dpmf_participation_kind kind) {
-    return kind == DPMF_PARTICIPATION_MIN_SEPARATION ? "min-sep" : NAMES[kind];
+static const kind_row KINDS[] = {
+    [DPMF_PARTICIPATION_SINGLE] = {"single", "single", "single", DPMF_I_WORKLOAD_FIXED, .plain = 1},
+    [DPMF_PARTICIPATION_CYCLIC] = {"cyclic", "cyclic", "cyclic:K,B", DPMF_I_WORKLOAD_FIXED, .passes = 1},
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", DPMF_I_WORKLOAD_APART},
+    [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", DPMF_I_WORKLOAD_EPOCHS, .passes = 1},
+    [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", DPMF_I_WORKLOAD_FIXED, .plain = 1},
+};
+enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+
+const char *dpmf_participation_form(dpmf_participation_kind kind) {
+    return (unsigned)kind < KIND_COUNT ? KINDS[kind].form : NULL;
 }
 
 static int is_name(const char *name, const char *text, size_t length) {
@@ -36,7 +44,7 @@ static int is_name(const char *name, const char *text, size_t length) {
 
 /* Can k participations, b apart, happen in n steps, and can no more happen where the pattern fixes their number? */
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
-    const char *name = typed_name(kind);
+    const char *name = KINDS[kind].typed;
     if (k < 1 || k > n)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
@@ -48,7 +56,7 @@ static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64
                                 "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
                                 " steps, accepted k up to %" PRId64 " for this b",
                                 name, k, b, n, (n - 1) / b + 1);
-    if (kind != DPMF_PARTICIPATION_MIN_SEPARATION && (n - 1) / b + 1 > k)
+    if (KINDS[kind].passes && (n - 1) / b + 1 > k)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
                                 " passes of b, accepted (k-1) b < steps <= k b",
@@ -58,24 +66,25 @@ static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64
 
 dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps, int64_t count, int64_t separation,
                                       dpmf_participation **out) {
-    if ((int)kind < 0 || (int)kind >= NAME_COUNT)
+    if ((int)kind < 0 || (int)kind >= KIND_COUNT)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind,
-                                NAME_COUNT - 1);
+                                KIND_COUNT - 1);
     if (steps < 1 || steps > ((int64_t)1 << 53))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
-    int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
+    const int plain = KINDS[kind].plain;
     if (!plain) TRY(check_feasible(kind, steps, count, separation));
     dpmf_participation *p = NULL;
     TRY(dpmf_i_base_alloc(1, sizeof *p, "a participation", (void **)&p));
     p->references = 1;
     p->kind = kind;
+    p->pattern = KINDS[kind].pattern;
     p->steps = steps;
     p->count = kind == DPMF_PARTICIPATION_SINGLE ? 1 : kind == DPMF_PARTICIPATION_FULL ? steps : count;
     p->separation = kind == DPMF_PARTICIPATION_SINGLE ? steps : kind == DPMF_PARTICIPATION_FULL ? 1 : separation;
     if (plain)
-        snprintf(p->text, sizeof p->text, "%s", NAMES[kind]);
+        snprintf(p->text, sizeof p->text, "%s", KINDS[kind].name);
     else
-        snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, NAMES[kind], count, separation);
+        snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, KINDS[kind].name, count, separation);
     *out = p;
     return DPMF_OK;
 }
@@ -93,10 +102,10 @@ static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, in
 
 dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_participation **out) {
     size_t length = text == NULL ? 0 : strcspn(text, ":");
-    for (int kind = 0; kind < NAME_COUNT && text != NULL; kind++) {
-        int plain = kind == DPMF_PARTICIPATION_SINGLE || kind == DPMF_PARTICIPATION_FULL;
-        const char *typed = typed_name((dpmf_participation_kind)kind);
-        if (!is_name(NAMES[kind], text, length) && !is_name(typed, text, length)) continue;
+    for (int kind = 0; kind < KIND_COUNT && text != NULL; kind++) {
+        const char *typed = KINDS[kind].typed;
+        const int plain = KINDS[kind].plain;
+        if (!is_name(KINDS[kind].name, text, length) && !is_name(typed, text, length)) continue;
         if (plain && text[length] == '\0')
             return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
         if (plain || text[length] == '\0') break;
@@ -104,10 +113,15 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
         TRY(parse_pair(typed, text + length + 1, &k, &b));
         return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
     }
-    char shown[64] = "";
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "participation '%s', accepted: single, cyclic:K,B, min-sep:K,B, shuffled:K,B, full",
-                            text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown));
+    char shown[64] = "", forms[160] = "";
+    for (int kind = 0, used = 0; kind < KIND_COUNT && used < (int)sizeof forms; kind++)
+        used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", kind == 0 ? "" : ", ", KINDS[kind].form);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation '%s', accepted: %s",
+                            text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown), forms);
+}
+
+dpmf_status dpmf_i_workload_participation_single(int64_t steps, dpmf_participation **out) {
+    return dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, steps, 0, 0, out);
 }
 
 dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation) {
@@ -123,6 +137,10 @@ void dpmf_participation_free(dpmf_participation *p) {
 
 dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {
     return p->kind;
+}
+
+int dpmf_participation_is_single(const dpmf_participation *p) {
+    return p->kind == DPMF_PARTICIPATION_SINGLE;
 }
 
 int64_t dpmf_participation_steps(const dpmf_participation *p) {

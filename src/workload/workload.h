@@ -89,14 +89,25 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t st
 
 /* ---- participation (workload/participation.c): the record behind the public calls ---- */
 
+/* The sets of steps that a unit may take part in, as the stages above see them: k of them, and b. */
+typedef enum dpmf_i_workload_pattern {
+    DPMF_I_WORKLOAD_FIXED = 0, /* j, j+b, j+2b, ... for one j < b: single (b = n), cyclic, full (b = 1) */
+    DPMF_I_WORKLOAD_APART,     /* any, at least b apart, at most k: min-sep */
+    DPMF_I_WORKLOAD_EPOCHS     /* one in each of k epochs of b steps, anywhere: shuffled */
+} dpmf_i_workload_pattern;
+
 struct dpmf_participation {
     int references; /* atomic */
     dpmf_participation_kind kind;
+    dpmf_i_workload_pattern pattern;
     int64_t steps, count, separation;
     char text[64];
 };
 
 /* Shares it: one more free is needed. Returns its argument. */
 dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation);
+
+/* Single participation, which a NULL participation of a public call stands for. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_workload_participation_single(int64_t steps, dpmf_participation **out);
 
 #endif

@@ -175,7 +175,7 @@ static void test_each_bound_by_name_is_its_formula(void **unused) {
 static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const dpmf_run *run,
                       dpmf_i_sensitivity_task *task) {
     *task = (dpmf_i_sensitivity_task){.strategy = s,
-                                      .kind = dpmf_participation_get_kind(p),
+                                      .pattern = p->pattern,
                                       .n = dpmf_strategy_steps(s),
                                       .k = dpmf_participation_count(p),
                                       .b = dpmf_participation_separation(p),
@@ -268,9 +268,9 @@ static void test_less_work_and_memory_still_gives_bounds(void **unused) {
             dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
             reference r = {.starts = 5, .seed = seed};
             reference_run(&r, s, p);
-            if (task.kind == DPMF_PARTICIPATION_MIN_SEPARATION)
+            if (task.pattern == DPMF_I_WORKLOAD_APART)
                 check_ok(dpmf_i_sensitivity_separated(&task, &found));
-            else if (task.kind == DPMF_PARTICIPATION_SHUFFLED)
+            else if (task.pattern == DPMF_I_WORKLOAD_EPOCHS)
                 check_ok(dpmf_i_sensitivity_shuffled(&task, &found));
             else
                 check_ok(dpmf_i_sensitivity_cyclic(&task, &found));

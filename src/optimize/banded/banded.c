@@ -319,7 +319,7 @@ static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, cons
     if (!workload->toeplitz || small < SMALLEST || small < 8 * bands)
         return dpmf_i_optimize_banded_start_root(workload, bands, rows);
     TRY_DONE(dpmf_i_workload_head(workload, small, &head));
-    TRY_DONE(dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, small, 1, small, &single));
+    TRY_DONE(dpmf_i_workload_participation_single(small, &single));
     TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
     TRY_DONE(start_rows(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));

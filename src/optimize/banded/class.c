@@ -62,7 +62,7 @@ static void start_windows(const dpmf_i_optimize_banded_class *c) {
 }
 
 static dpmf_status check_bands(const dpmf_participation *p, int64_t bands) {
-    if (p->kind == DPMF_PARTICIPATION_SHUFFLED)
+    if (p->pattern == DPMF_I_WORKLOAD_EPOCHS)
         return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "banded C cannot be optimized for %s: steps of neighbouring epochs overlap; optimize for "
@@ -87,7 +87,7 @@ dpmf_status dpmf_i_optimize_banded_class_create(const dpmf_participation *partic
     TRY(check_bands(participation, bands));
     if (participation->count <= 1)
         c.kind = DPMF_I_OPTIMIZE_BANDED_SINGLE;
-    else if (participation->kind == DPMF_PARTICIPATION_MIN_SEPARATION)
+    else if (participation->pattern == DPMF_I_WORKLOAD_APART)
         c.kind = DPMF_I_OPTIMIZE_BANDED_SEPARATED;
     else
         c.kind = DPMF_I_OPTIMIZE_BANDED_CYCLIC; /* and full, with separation 1 */

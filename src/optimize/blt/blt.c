@@ -268,7 +268,7 @@ static dpmf_status check(const dpmf_i_optimize_task *task) {
                                 "family blt: the workload %s is not the same at every step; optimize for one without a "
                                 "schedule and evaluate it with yours",
                                 task->workload->text);
-    if (task->participation->kind == DPMF_PARTICIPATION_SHUFFLED)
+    if (task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "family blt: no closed form for the sensitivity in shuffled epochs; "
                                 "cyclic, min-sep, full and single are optimized");

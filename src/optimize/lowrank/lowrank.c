@@ -195,7 +195,7 @@ dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strat
     dpmf_i_optimum optimum = {0};
     dpmf_optimization found = {.outcome = DPMF_CONVERGED};
     dpmf_status status = DPMF_OK;
-    if (dpmf_participation_get_kind(task->participation) != DPMF_PARTICIPATION_SINGLE)
+    if (!dpmf_participation_is_single(task->participation))
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "family lowrank is optimized for single participation, not for %s",
                                 dpmf_participation_text(task->participation));

@@ -187,7 +187,7 @@ static dpmf_status open_problem(const dpmf_i_optimize_task *task, inverse_proble
     p->recursion = dpmf_i_workload_recursion(a, 0);
     TRY(dpmf_i_optimize_toeplitz_pattern_of(task->participation, p->n, &p->pattern));
     p->signed_ones = p->pattern.k > 1;
-    p->monotone = task->participation->kind == DPMF_PARTICIPATION_MIN_SEPARATION && p->pattern.k > 1;
+    p->monotone = task->participation->pattern == DPMF_I_WORKLOAD_APART && p->pattern.k > 1;
     TRY(dpmf_i_optimize_toeplitz_error_create(a, 1, o->loss, o->weights, &p->weigher));
     double **const small[] = {&p->h, &p->w, &p->by_square, &p->by_error};
     double **const large[] = {&p->c, &p->impulse, &p->adjoint, &p->by_c};

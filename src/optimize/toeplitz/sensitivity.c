@@ -25,18 +25,10 @@
 
 dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
                                                 dpmf_i_optimize_toeplitz_pattern *out) {
-    switch (participation->kind) {
-    case DPMF_PARTICIPATION_SINGLE:
-        *out = (dpmf_i_optimize_toeplitz_pattern){n, 1, n};
-        return DPMF_OK;
-    case DPMF_PARTICIPATION_CYCLIC:
-    case DPMF_PARTICIPATION_MIN_SEPARATION:
-    case DPMF_PARTICIPATION_FULL:
+    if (participation->pattern != DPMF_I_WORKLOAD_EPOCHS) {
         *out = (dpmf_i_optimize_toeplitz_pattern){n, participation->count, participation->separation};
         assert((out->k - 1) * out->b < n);
         return DPMF_OK;
-    case DPMF_PARTICIPATION_SHUFFLED:
-        break;
     }
     return dpmf_i_base_fail(
         DPMF_ERROR_UNSUPPORTED,

@@ -136,7 +136,7 @@ static dpmf_status open_problem(const dpmf_i_optimize_task *task, int64_t bands,
             (long long)bands, task->participation->text, (long long)p->pattern.b);
     if (within) p->columns_count = (double)p->pattern.k;
     if (bands > p->pattern.b)
-        p->signs = task->participation->kind == DPMF_PARTICIPATION_MIN_SEPARATION ? MONOTONE : NON_NEGATIVE;
+        p->signs = task->participation->pattern == DPMF_I_WORKLOAD_APART ? MONOTONE : NON_NEGATIVE;
     TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &p->c));
     TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_square));
     TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_error));

@@ -133,7 +133,7 @@ static dpmf_status check_variant(const dpmf_i_optimize_task *task) {
     if (o->settled_after > 0 && strcmp(dpmf_workload_text(task->workload), "prefix") != 0)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "settled_after is for prefix sums, not for %s",
                                 dpmf_workload_text(task->workload));
-    int single = dpmf_participation_get_kind(task->participation) == DPMF_PARTICIPATION_SINGLE;
+    int single = dpmf_participation_is_single(task->participation);
     if ((o->sweep || o->settled_after > 0) && (!single || o->weights != NULL))
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "sweep and settled_after are for single participation, no weights");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values and help of options that the library's own tables know: families, participations, samplings. */
+#ifndef DPMF_CLI_OPTIONS_KINDS_H
+#define DPMF_CLI_OPTIONS_KINDS_H
+
+#include "dpmf.h"
+
+#include <stddef.h>
+
+/* Words joined by '|', as option_row.values has them; made once, never freed. */
+const char *family_values(void);
+const char *participation_values(void);
+const char *sampling_values(void);
+
+/* The help of --family. */
+const char *family_help(void);
+
+/*
+ * Names of some families in a sentence: "a, b and c". `place` says where one stands, from 1, 0: not in the list; those in
+ * the same place follow the library's table. Returns `out`.
+ */
+enum { FAMILY_LIST = 400 };
+const char *family_list(int (*place)(const dpmf_family *kind), const char *last, char out[FAMILY_LIST]);
+
+#endif

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that what a family, a participation or a sampling is called stands in few places.
+
+A family's name (a `#define DPMF_FAMILY_X "name"` of include/dpmf.h) may stand as a string literal in at most 3 C files
+of src/ and cli/ besides its own: those below src/ whose name, or whose folder's, is the family's, and its table,
+src/strategy/families.c. Not counted are keys of JSON and labels of tables, which are words of their own ("workload"):
+the second argument of functions whose names have json_ or table_ in them, `.name` of an option, and `.class_name`.
+
+A constant of dpmf_participation_kind may stand in at most 8 C files of src/ and cli/ outside src/workload, and one of
+dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
+
+    check_names.py [ROOT]      exit 1 and one line a name that stands in too many files, and these
+    check_names.py --self-test
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+FAMILY_FILES, KIND_FILES = 3, 8
+TABLE = "src/strategy/families.c"
+KINDS = {"dpmf_participation_kind": "src/workload", "dpmf_sampling_kind": "src/account"}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+OTHER_WORDS = re.compile(r'\b\w*(?:json|table)_\w*\(\s*[^,()]*,\s*"[^"]*"|\.(?:class_)?name = "[^"]*"')
+
+
+def sources(root):
+    """{path relative to root: text without comments} of the C files of src/ and cli/."""
+    found = {}
+    for folder in ("src", "cli"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".inc"):
+                found[path.relative_to(root).as_posix()] = COMMENT.sub(" ", path.read_text(encoding="utf-8"))
+    return found
+
+
+def is_own(path, family):
+    """src/strategy/blt_algebra.c and src/optimize/blt/loss.c are files of the family blt."""
+    if path == TABLE:
+        return True
+    parts = pathlib.PurePosixPath(path)
+    stem = family.replace("-", "_")
+    words = [*parts.parent.parts[1:], parts.stem]
+    return parts.parts[0] == "src" and any(word == stem or word.startswith(stem + "_") for word in words)
+
+
+def check(root):
+    header = COMMENT.sub(" ", (root / "include" / "dpmf.h").read_text(encoding="utf-8"))
+    texts = sources(root)
+    families = re.findall(r'^#define DPMF_FAMILY_\w+ "([^"]+)"', header, re.MULTILINE)
+    if not families:
+        sys.exit("include/dpmf.h defines no DPMF_FAMILY_ constants")
+    violations = []
+
+    def report(name, files, most, where):
+        if len(files) > most:
+            violations.append(f"{name}: in {len(files)} C files {where}, accepted {most}: {' '.join(files)}")
+
+    for family in families:
+        literal = f'"{family}"'
+        files = [path for path, text in texts.items()
+                 if not is_own(path, family) and literal in OTHER_WORDS.sub(" ", text)]
+        report(literal, files, FAMILY_FILES, "that are not its own")
+    for kind, stage in KINDS.items():
+        block = re.search(r"typedef enum %s \{(.*?)\}" % kind, header, re.DOTALL)
+        if not block:
+            sys.exit(f"include/dpmf.h has no enum {kind}")
+        for constant in re.findall(r"\bDPMF_\w+", block.group(1)):
+            word = re.compile(rf"\b{constant}\b")
+            files = [path for path, text in texts.items()
+                     if not path.startswith(stage + "/") and word.search(text)]
+            report(constant, files, KIND_FILES, f"outside {stage}")
+    return violations
+
+
+def self_test():
+    """A small tree in which one family and one constant of each enum stand in too many files, and others do not."""
+    header = ('#define DPMF_FAMILY_OAK "oak"\n#define DPMF_FAMILY_ELM "elm-tree"\n#define DPMF_FAMILY_ASH "ash"\n'
+              "typedef enum dpmf_participation_kind { DPMF_P_ONE = 0, DPMF_P_TWO } dpmf_participation_kind;\n"
+              "typedef enum dpmf_sampling_kind {\n DPMF_S_ONE, /* DPMF_S_NOT */\n DPMF_S_TWO\n} dpmf_sampling_kind;\n")
+    tree = {"include/dpmf.h": header, TABLE: '"oak" "elm-tree" "ash"', "src/strategy/oak.c": 'f("oak");',
+            "src/strategy/elm_tree_parts.c": '"elm-tree"', "src/optimize/ash/search.c": '"ash"'}
+    for i in range(4):
+        tree[f"cli/four_{i}.c"] = 'g("oak");'
+        tree[f"cli/three_{i}.c"] = 'json_text(t, "elm-tree", name(x)); /* "elm-tree" */' if i == 3 else 'h("elm-tree");'
+        tree[f"cli/key_{i}.c"] = 'x = {.class_name = "ash"}; dpmf_i_base_json_get_text(o, "ash", &a);'
+    for i in range(9):
+        tree[f"src/design/nine_{i}.c"] = "k == DPMF_P_ONE || k == DPMF_S_TWO"
+        tree[f"src/design/eight_{i}.h"] = "" if i == 8 else "DPMF_P_TWO DPMF_S_ONE"
+        tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
+        tree[f"src/account/dots/own_{i}.inc"] = "DPMF_S_ONE"
+    expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO"}
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        for name, text in tree.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        found = check(root)
+    names = {violation.split(": ")[0] for violation in found}
+    if names != expected or len(found) != len(expected):
+        print(*found, sep="\n", file=sys.stderr)
+        print("not found:", sorted(expected - names), "not expected:", sorted(names - expected), file=sys.stderr)
+        return 1
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+    violations = check(root if root.is_dir() else root.parent.parent)
+    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
