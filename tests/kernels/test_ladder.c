@@ -102,19 +102,6 @@ static void test_instruction_sets_agree(void **unused) {
     if (compared == 0) skip(); /* this machine has the reference alone */
 }
 
-static void test_dispatch(void **unused) {
-    (void)unused;
-    assert_non_null(dpmf_i_kernels_ladder_find("ref"));
-    assert_string_equal(dpmf_i_kernels_ladder_find("ref")->name, "ref");
-    assert_null(dpmf_i_kernels_ladder_find("avx"));
-    assert_null(dpmf_i_kernels_ladder_find(""));
-    const dpmf_i_kernels_ladder_set *chosen = dpmf_i_kernels_ladder_get();
-    assert_ptr_equal(chosen, dpmf_i_kernels_ladder_find(chosen->name));
-    assert_ptr_equal(chosen, dpmf_i_kernels_ladder_get());
-    const char *wanted = getenv("DPMF_KERNELS");
-    if (wanted != NULL && dpmf_i_kernels_ladder_find(wanted) != NULL) assert_string_equal(chosen->name, wanted);
-}
-
 /* ---- against dense arithmetic ---- */
 
 static long double *square(int64_t n) {
@@ -375,10 +362,7 @@ static void test_signs(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_instruction_sets_agree),
-                                       cmocka_unit_test(test_dispatch),
-                                       cmocka_unit_test(test_dense_inverses),
-                                       cmocka_unit_test(test_no_cancellation),
-                                       cmocka_unit_test(test_chains),
-                                       cmocka_unit_test(test_signs)};
+                                       cmocka_unit_test(test_dense_inverses), cmocka_unit_test(test_no_cancellation),
+                                       cmocka_unit_test(test_chains), cmocka_unit_test(test_signs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
