@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Seed noise Z[row, coordinate]: whole groups of 64 coordinates go straight to the caller's memory, the group at either
- * end by way of a small buffer. The kernels and the specification: kernels/seed_body.inc, docs/noise.md.
+ * end by way of a small buffer. The kernels and the specification: kernels/seed/body.inc, docs/noise.md.
  */
 #include "crypto/crypto.h"
 
 #include "base/memory.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 
 #include <assert.h>
 #include <math.h>

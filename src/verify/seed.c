@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The noise stream as a linear map: with seeds Z = I its rows are those of W, with Z = v in every column they are W v.
- * The seeds are kernels (kernels/seed.h) in the place of AES: everything above them, look-ahead, tiles and recursions,
+ * The seeds are kernels (kernels/seed/seed.h) in the place of AES: everything above them, look-ahead, tiles and recursions,
  * is the code that makes the noise of a run. Only this file opens such seeds.
  */
 #include "verify/verify.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"

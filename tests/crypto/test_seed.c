@@ -8,7 +8,7 @@
  * fail with the probability that it states.
  */
 #include "crypto/crypto.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 

@@ -7,7 +7,7 @@
  */
 #include "base/special.h"
 #include "crypto/crypto.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "support/check.h"
 
 #include <math.h>

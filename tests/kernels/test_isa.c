@@ -5,7 +5,7 @@
 #include "kernels/isa.h"
 #include "kernels/ladder.h"
 #include "kernels/multiply.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
 #include "support/check.h"
 

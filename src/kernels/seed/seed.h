@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * AES-256 in counter mode, and normal numbers made of it: the kernels, compiled once per instruction set from
- * seed_body.inc with identical results. docs/noise.md, "The seed stream", is the specification.
+ * body.inc with identical results. docs/noise.md, "The seed stream", is the specification.
  *
  * The counter of a block is 16 bytes, little endian: bits 0-63 the index of the block, bits 64-123 the row, bits
  * 124-127 the domain.
