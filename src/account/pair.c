@@ -50,18 +50,6 @@ double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x) 
     return e + log(q) + log1p((1 - q) / q * exp(-e));
 }
 
-double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x) {
-    const double l = dpmf_i_account_pair_log_ratio(pair, x);
-    switch (pair->direction) {
-    case DPMF_I_ACCOUNT_REMOVE:
-        return l;
-    case DPMF_I_ACCOUNT_ADD:
-        return -l;
-    default:
-        return l - dpmf_i_account_pair_log_ratio(pair, -x);
-    }
-}
-
 double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair) {
     return pair->direction == DPMF_I_ACCOUNT_ADD ? -log1p(-pair->probability) : INFINITY;
 }

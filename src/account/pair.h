@@ -24,9 +24,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair 
 
 /* ln(1 - q + q e^((2x-1)/(2 sigma^2))): the log ratio of M(1) to N(0, sigma^2) at x. */
 double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x);
-/* L(x) = ln dP/dQ. */
-double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x);
-/* sup L: -ln(1-q) for the add direction, INFINITY otherwise. */
+/* sup of L(x) = ln dP/dQ: -ln(1-q) for the add direction, INFINITY otherwise. */
 double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair);
 
 /* ln M(t) of one step at a real t > 0, with derivatives; error: of `value`, from rounding and truncation. INFINITY: it

@@ -10,9 +10,6 @@
 
 #include <stdint.h>
 
-/* One block of Philox 4x32-10: four words from a counter of four words and a key of two. */
-void dpmf_i_base_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
 /* Numbers 0 .. count-1 of a stream, uniform in (0, 1): odd multiples of 2^-53. */
 void dpmf_i_base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out);
 
