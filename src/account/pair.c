@@ -19,7 +19,6 @@
  * Im x = +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45.
  */
 #include "account/pair.h"
-#include "account/pair_range.h"
 
 #include <assert.h>
 #include <float.h>

@@ -51,4 +51,19 @@ void dpmf_i_account_moment_start(const dpmf_i_account_pair *pair, dpmf_i_account
 /* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
 double complex dpmf_i_account_moment_log(dpmf_i_account_moment *moment, double complex z, double scale, double *error);
 
+/* ---- what the real and the complex quadrature share: where the integrand lives ---- */
+
+/* The points of the trapezoid rule: x = step * k, first <= k <= last. */
+typedef struct dpmf_i_account_pair_range {
+    double step;
+    int64_t first, last;
+} dpmf_i_account_pair_range;
+
+/* Truncation leaves out e^-kept of the whole; more for many compositions, which multiply it. */
+double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair);
+
+/* For Re z = t; false if the range is too long. Its upper end is generous: a caller may come down from it. */
+int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,
+                                   dpmf_i_account_pair_range *out);
+
 #endif

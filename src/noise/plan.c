@@ -71,7 +71,7 @@ static void choose_family(dpmf_i_noise_plan *plan, int64_t lookahead) {
 
 static dpmf_status check_options(const dpmf_i_noise_stream_options *o) {
     const int64_t most = (int64_t)1 << 53;
-    if (o->precision != DPMF_I_CRYPTO_FLOAT32 && o->precision != DPMF_I_CRYPTO_FLOAT64)
+    if (o->precision != DPMF_FLOAT32 && o->precision != DPMF_FLOAT64)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)",
                                 (int)o->precision);
     if (o->first < 0 || o->first > most || o->count < 1 || o->count > most)
@@ -125,7 +125,7 @@ static dpmf_status make_plan(const dpmf_strategy *strategy, const dpmf_i_noise_s
     TRY(dpmf_i_strategy_need_inverse(strategy));
     *plan =
         (dpmf_i_noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
-    plan->size = o->precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+    plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
@@ -187,8 +187,8 @@ dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf
     if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
     s->seed = seed;
     s->precision = options->precision;
-    s->kernels = s->precision == DPMF_I_CRYPTO_FLOAT32 ? &dpmf_i_kernels_combine_get()->single
-                                                       : &dpmf_i_kernels_combine_get()->full;
+    s->kernels =
+        s->precision == DPMF_FLOAT32 ? &dpmf_i_kernels_combine_get()->single : &dpmf_i_kernels_combine_get()->full;
     s->pool = pool;
     s->owner = getpid();
     if (plan.family->start != NULL) TRY_DONE(plan.family->start(s));

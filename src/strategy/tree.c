@@ -84,9 +84,7 @@ typedef struct tree {
     dpmf_i_strategy_tree_weights weights;
 } tree;
 
-static const tree *cast(const dpmf_strategy *s) {
-    return (const tree *)s;
-}
+DPMF_I_STRATEGY_CAST(tree)
 
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree *s, int64_t t) {

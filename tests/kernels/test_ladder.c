@@ -40,12 +40,6 @@ static double *random_positive(int64_t count, double decades, uint64_t *seed) {
     return x;
 }
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 /* ---- the instruction sets ---- */
 
 static void run_both(const dpmf_i_kernels_ladder_set *set, dpmf_i_kernels_ladder_one *one,

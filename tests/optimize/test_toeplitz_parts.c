@@ -15,12 +15,6 @@
 
 enum { MOST = 64 };
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 static dpmf_participation *participation_of(const char *text, int64_t steps) {
     dpmf_participation *p = NULL;
     check_ok(dpmf_participation_parse(text, steps, &p));

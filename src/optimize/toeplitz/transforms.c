@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The error of Toeplitz C of many bands by fast Fourier transforms, O(n log n), and plainly, O(n bands).
+ * The error of Toeplitz C of many bands by fast Fourier transforms, O(n log n).
  *
  *     h = 1/c as a power series (Newton),   w = A h,   E = sum_i u_i w_i^2
  *     v = C^-T g, g_i = 2 u_i w_i:   v_{n-1-i} = sum_j h_j g_{n-1-(i-j)},   a product of two series
@@ -14,9 +14,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 
-#include <assert.h>
 #include <math.h>
-#include <string.h>
 
 static int all_finite(int64_t n, const double *x) {
     for (int64_t i = 0; i < n; i++)
