@@ -4,7 +4,7 @@
  * doubles, for each kernel set. Each figure is the least of many short runs over memory that fits the cache, by the
  * wall clock: what the core can do when nobody takes it away.
  *
- * The kernels are internal: what is needed of src/kernels/seed.h is declared here again.
+ * The kernels are internal: what is needed of src/kernels/seed/seed.h is declared here again.
  */
 #include "dpmf.h"
 #include <stdio.h>

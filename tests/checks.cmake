@@ -4,6 +4,8 @@ set(scripts "${PROJECT_SOURCE_DIR}/scripts")
 set(readme "${PROJECT_SOURCE_DIR}/README.md")
 
 dpmf_test(check_format LABELS check COMMAND "${scripts}/check_format.sh")
+dpmf_test(check_repeats LABELS check COMMAND "${PYTHON3}" "${scripts}/check_repeats.py")
+dpmf_test(check_repeats_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_repeats.py" --self-test)
 dpmf_test(check_include_law LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py")
 dpmf_test(check_include_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py" --self-test)
 dpmf_test(check_object_law LABELS check

@@ -46,15 +46,13 @@ double dpmf_i_account_gaussian_log_delta(double mu, double epsilon); /* epsilon 
 double dpmf_i_account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
 double dpmf_i_account_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
 
-/* The least epsilon (delta) that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
+/* The least epsilon that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
 double dpmf_i_account_zcdp_epsilon(double rho, double log_delta);
-double dpmf_i_account_zcdp_log_delta(double rho, double epsilon);
-double dpmf_i_account_zcdp_rho(double epsilon, double log_delta); /* the largest rho */
 
 /* ---- account/rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_divergence(const dpmf_i_account_pair *pair, double order,
-                                                          double *out); /* composed */
+/* An upper bound of n ln M(t), INFINITY where the quadrature fails. Over t, the divergence of order 1 + t. */
+double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double log_delta,
                                                        double *epsilon);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon,

@@ -30,7 +30,7 @@
  *
  *     epsilon = rho (1 + 2b) - ln(1 + 1/b),      ln delta = -rho b^2 - ln(1+b).
  *
- * The first grows with b, the second falls: each question is one equation in b with one root.
+ * The second falls as b grows: epsilon for a given delta is one equation in b with one root.
  */
 #include "account/account.h"
 
@@ -162,16 +162,14 @@ static double zcdp_epsilon_at(double rho, double b) {
     return rho * (1 + 2 * b) - log1p(1 / b);
 }
 
-/* The root of a function that grows with b > 0, by bisection of ln b: 60 halvings of the whole range, then Newton-free
- * secants would save nothing that counts. */
-typedef double (*curve)(double b, double x, double y);
-
-static double rising_root(curve f, double x, double y) {
+/* The b for which order 1 + b is the best: ln delta falls as b grows. By bisection of ln b: Newton or secants would save
+ * nothing that counts. */
+static double zcdp_best(double rho, double log_delta) {
     double low = -700, high = 700; /* ln b */
     for (int round = 0; round < ROUNDS && high - low > converged * fabs(high); round++) {
-        const double middle = 0.5 * (low + high);
+        const double middle = 0.5 * (low + high), b = exp(middle);
         if (middle <= low || middle >= high) break;
-        if (f(exp(middle), x, y) < 0) {
+        if (rho * b * b + log1p(b) + log_delta < 0) {
             low = middle;
         } else {
             high = middle;
@@ -180,45 +178,10 @@ static double rising_root(curve f, double x, double y) {
     return exp(0.5 * (low + high));
 }
 
-static double delta_curve(double b, double rho, double log_delta) {
-    return rho * b * b + log1p(b) + log_delta;
-}
-
-static double epsilon_curve(double b, double rho, double epsilon) {
-    return zcdp_epsilon_at(rho, b) - epsilon;
-}
-
-/* rho for which order 1 + b is the best at this delta */
-static double zcdp_rho_at(double b, double log_delta) {
-    return (-log_delta - log1p(b)) / b / b;
-}
-
-static double rho_curve(double b, double epsilon, double log_delta) {
-    const double rho = zcdp_rho_at(b, log_delta);
-    return rho <= 0 ? 1 : epsilon - zcdp_epsilon_at(rho, b);
-}
-
 double dpmf_i_account_zcdp_epsilon(double rho, double log_delta) {
     if (isnan(rho) || isnan(log_delta)) return NAN;
     assert(rho >= 0);
     if (rho == 0 || log_delta >= 0) return 0;
     if (isinf(rho) || isinf(log_delta)) return INFINITY;
-    return fmax(0, zcdp_epsilon_at(rho, rising_root(delta_curve, rho, log_delta)));
-}
-
-double dpmf_i_account_zcdp_log_delta(double rho, double epsilon) {
-    if (isnan(rho) || isnan(epsilon)) return NAN;
-    assert(rho >= 0 && epsilon >= 0);
-    if (rho == 0 || isinf(epsilon)) return -INFINITY;
-    if (isinf(rho)) return 0;
-    const double b = rising_root(epsilon_curve, rho, epsilon);
-    return -rho * b * b - log1p(b);
-}
-
-double dpmf_i_account_zcdp_rho(double epsilon, double log_delta) {
-    if (isnan(epsilon) || isnan(log_delta)) return NAN;
-    assert(epsilon >= 0);
-    if (log_delta >= 0 || isinf(epsilon)) return INFINITY;
-    if (isinf(log_delta)) return 0;
-    return fmax(0, zcdp_rho_at(rising_root(rho_curve, epsilon, log_delta), log_delta));
+    return fmax(0, zcdp_epsilon_at(rho, zcdp_best(rho, log_delta)));
 }

@@ -19,7 +19,6 @@
  * Im x = +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45.
  */
 #include "account/pair.h"
-#include "account/pair_range.h"
 
 #include <assert.h>
 #include <float.h>
@@ -48,18 +47,6 @@ double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x) 
     const double q = pair->probability, e = (x - 0.5) / (pair->sigma * pair->sigma);
     if (e < 1) return log1p(q * expm1(e));
     return e + log(q) + log1p((1 - q) / q * exp(-e));
-}
-
-double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x) {
-    const double l = dpmf_i_account_pair_log_ratio(pair, x);
-    switch (pair->direction) {
-    case DPMF_I_ACCOUNT_REMOVE:
-        return l;
-    case DPMF_I_ACCOUNT_ADD:
-        return -l;
-    default:
-        return l - dpmf_i_account_pair_log_ratio(pair, -x);
-    }
 }
 
 double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair) {

@@ -24,9 +24,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair 
 
 /* ln(1 - q + q e^((2x-1)/(2 sigma^2))): the log ratio of M(1) to N(0, sigma^2) at x. */
 double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x);
-/* L(x) = ln dP/dQ. */
-double dpmf_i_account_pair_loss(const dpmf_i_account_pair *pair, double x);
-/* sup L: -ln(1-q) for the add direction, INFINITY otherwise. */
+/* sup of L(x) = ln dP/dQ: -ln(1-q) for the add direction, INFINITY otherwise. */
 double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair);
 
 /* ln M(t) of one step at a real t > 0, with derivatives; error: of `value`, from rounding and truncation. INFINITY: it
@@ -52,5 +50,20 @@ void dpmf_i_account_moment_start(const dpmf_i_account_pair *pair, dpmf_i_account
 
 /* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
 double complex dpmf_i_account_moment_log(dpmf_i_account_moment *moment, double complex z, double scale, double *error);
+
+/* ---- what the real and the complex quadrature share: where the integrand lives ---- */
+
+/* The points of the trapezoid rule: x = step * k, first <= k <= last. */
+typedef struct dpmf_i_account_pair_range {
+    double step;
+    int64_t first, last;
+} dpmf_i_account_pair_range;
+
+/* Truncation leaves out e^-kept of the whole; more for many compositions, which multiply it. */
+double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair);
+
+/* For Re z = t; false if the range is too long. Its upper end is generous: a caller may come down from it. */
+int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,
+                                   dpmf_i_account_pair_range *out);
 
 #endif

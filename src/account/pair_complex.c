@@ -19,7 +19,6 @@
  * ln w = e + ln q + ln(1 + (1-q)/q e^-e), again principal.
  */
 #include "account/pair.h"
-#include "account/pair_range.h"
 #include "base/sum.h"
 
 #include <float.h>

@@ -20,22 +20,13 @@
 #include <assert.h>
 #include <math.h>
 
-/* An upper bound of n ln M(t), INFINITY where the quadrature fails. */
-static double upper_cumulant(const dpmf_i_account_pair *pair, double t) {
+double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
     const double n = (double)pair->compositions;
     const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(pair, t, 1),
                                   fine = dpmf_i_account_pair_cumulant(pair, t, 2);
     if (!isfinite(coarse.error) || !isfinite(fine.error)) return INFINITY;
     const double value = fine.value + fine.error + 2 * fabs(fine.value - coarse.value);
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
-}
-
-dpmf_status dpmf_i_account_rdp_divergence(const dpmf_i_account_pair *pair, double order, double *out) {
-    TRY(dpmf_i_account_pair_check(pair));
-    if (!(order > 1 && isfinite(order)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "Renyi order %g: expected a finite number above 1", order);
-    *out = upper_cumulant(pair, order - 1) / (order - 1);
-    return DPMF_OK;
 }
 
 /* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
@@ -71,7 +62,7 @@ dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double l
     if (!(log_delta < 0 && isfinite(log_delta)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
     const double t = best_order(pair, NAN, log_delta);
-    const double k = upper_cumulant(pair, t);
+    const double k = dpmf_i_account_rdp_cumulant(pair, t);
     /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
     const double bound = (k - log_delta - log1p(t)) / t - log1p(1 / t);
     *epsilon = fmax(0, bound + 1e-14 * ((fabs(k) + fabs(log_delta)) / t + log1p(1 / t)));
@@ -83,7 +74,7 @@ dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double
     if (!(epsilon >= 0 && isfinite(epsilon)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
     const double t = best_order(pair, epsilon, NAN);
-    const double k = upper_cumulant(pair, t);
+    const double k = dpmf_i_account_rdp_cumulant(pair, t);
     const double bound = k - t * epsilon - t * log1p(1 / t) - log1p(t);
     *log_delta = fmin(0, bound + 1e-14 * (fabs(k) + t * epsilon + 1));
     return DPMF_OK;

@@ -5,23 +5,12 @@
  */
 #include "account/question.h"
 
+#include "base/text.h"
+
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
-typedef struct text {
-    char *out;
-    size_t size, length;
-} text;
-
-__attribute__((format(printf, 2, 3))) static void add(text *t, const char *format, ...) {
-    va_list arguments;
-    size_t room = t->length < t->size ? t->size - t->length : 0;
-    va_start(arguments, format);
-    int count = vsnprintf(room > 0 ? t->out + t->length : NULL, room, format, arguments);
-    va_end(arguments);
-    if (count > 0) t->length += (size_t)count;
-}
+typedef dpmf_i_base_text text;
+#define add dpmf_i_base_text_add /* said in every line below */
 
 /* `value` with four significant digits, not below it. */
 static double up(double value) {

@@ -324,11 +324,6 @@ void dpmf_i_base_fft_forward(const dpmf_i_base_fft *fft, double *data) {
     permute(fft->length / 2, (complex_number *)data);
 }
 
-void dpmf_i_base_fft_inverse(const dpmf_i_base_fft *fft, double *data) {
-    permute(fft->length / 2, (complex_number *)data);
-    dpmf_i_base_fft_inverse_unordered(fft, fft->length, data);
-}
-
 void dpmf_i_base_fft_multiply(int64_t length, double *a, const double *b) {
     a[0] *= b[0];
     a[1] *= b[1];

@@ -15,16 +15,14 @@ void dpmf_i_base_fft_free(dpmf_i_base_fft *fft);
 int64_t dpmf_i_base_fft_length(const dpmf_i_base_fft *fft);
 
 /*
- * In place, length doubles. Forward gives X_f = sum_t x_t exp(-2 pi i f t / length) packed as
- * [X_0, X_{length/2}, Re X_1, Im X_1, Re X_2, Im X_2, ...]; inverse undoes it exactly up to rounding (it divides by
- * length).
+ * In place, length doubles: gives X_f = sum_t x_t exp(-2 pi i f t / length) packed as
+ * [X_0, X_{length/2}, Re X_1, Im X_1, Re X_2, Im X_2, ...].
  */
 void dpmf_i_base_fft_forward(const dpmf_i_base_fft *fft, double *data);
-void dpmf_i_base_fft_inverse(const dpmf_i_base_fft *fft, double *data);
 
 /*
- * The same without the last (first) step, which puts the frequencies in order: for products of spectra, where their
- * order does not matter. X_0 and X_{length/2} are still the first two numbers. `length` is a power of two from 2 to the
+ * The same without the last step, which puts the frequencies in order: for products of spectra, where their order does
+ * not matter; and its inverse, exact up to rounding (it divides by length). X_0 and X_{length/2} are still the first two numbers. `length` is a power of two from 2 to the
  * length that `fft` was made for.
  */
 void dpmf_i_base_fft_forward_unordered(const dpmf_i_base_fft *fft, int64_t length, double *data);

@@ -366,3 +366,24 @@ done:
     dpmf_i_base_free(work);
     return status;
 }
+
+void dpmf_i_base_reverse(int64_t count, double *x) {
+    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
+        double kept = x[i];
+        x[i] = x[j];
+        x[j] = kept;
+    }
+}
+
+/* In tiles, since one side is read by columns. */
+void dpmf_i_base_reverse_across(int64_t n, double *x) {
+    enum { TILE = 32 };
+    for (int64_t top = 0; top < n; top += TILE)
+        for (int64_t side = 0; side < n - top; side += TILE)
+            for (int64_t i = top; i < top + TILE && i < n; i++)
+                for (int64_t j = side; j < side + TILE && j < n - 1 - i; j++) {
+                    double *one = x + i * n + j, *other = x + (n - 1 - j) * n + n - 1 - i, kept = *one;
+                    *one = *other;
+                    *other = kept;
+                }
+}

@@ -51,4 +51,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_base_banded_singular_values(int64_t n, int64_
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower);
 
+/* x in the opposite order: J x, or J X J for the count = n x n numbers of a matrix. */
+void dpmf_i_base_reverse(int64_t count, double *x);
+
+/* J X' J in place, X n x n: entries change places across the other diagonal. */
+void dpmf_i_base_reverse_across(int64_t n, double *x);
+
 #endif

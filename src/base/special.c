@@ -10,11 +10,6 @@
  * series (Abramowitz and Stegun 1964, 26.2.12), with t = -x:
  *
  *     Phi(x) = exp(-t^2/2) / (t sqrt(2 pi)) (1 - 1/t^2 + 1*3/t^4 - 1*3*5/t^6 + ...).
- *
- * Quantile: the rational approximations of Wichura 1988 (Algorithm AS 241, PPND16) give about 1e-16 in exact
- * arithmetic. In the tails a step of Halley's method on ln Phi(x) = ln p takes off most of what rounding adds there;
- * the logarithm keeps it well scaled down to the least doubles. Around 1/2, where x is small and Phi(x) - p would
- * cancel, the approximation is used as it is.
  */
 #include "base/special.h"
 
@@ -48,56 +43,6 @@ double dpmf_i_base_log_normal_cdf(double x) {
         tail = -k * u * (1 + tail);
     }
     return -0.5 * x * x - log(-x) - log_sqrt_two_pi + log1p(tail);
-}
-
-/* Coefficients of Wichura 1988: numerator and denominator, constant first, in each of three ranges. */
-static const double central[2][8] = {
-    {3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
-     4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3},
-    {1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3, 2.1213794301586595867e+4,
-     3.9307895800092710610e+4, 2.8729085735721942674e+4, 5.2264952788528545610e+3}};
-static const double middle[2][8] = {
-    {1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
-     1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4},
-    {1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
-     1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9}};
-static const double far[2][8] = {
-    {6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
-     2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7},
-    {1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
-     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15}};
-
-static double polynomial(const double c[8], double r) {
-    double value = c[7];
-    for (int i = 6; i >= 0; i--) {
-        value = value * r + c[i];
-    }
-    return value;
-}
-
-static double rational(const double c[2][8], double r) {
-    return polynomial(c[0], r) / polynomial(c[1], r);
-}
-
-/* t > 0 with Phi(-t) = p, 0 < p <= 0.075. */
-static double tail_quantile(double p) {
-    const double log_p = log(p);
-    const double r = sqrt(-log_p);
-    const double t = r <= 5 ? rational(middle, r - 1.6) : rational(far, r - 5);
-    /* f(t) = ln Phi(-t) - ln p, f' = -h with h = phi(t)/Phi(-t) > 0, f'' = -h (h - t). */
-    const double log_cdf = dpmf_i_base_log_normal_cdf(-t);
-    const double f = log_cdf - log_p;
-    const double h = exp(-0.5 * t * t - log_sqrt_two_pi - log_cdf);
-    return t + 2 * f / (2 * h + f * (h - t));
-}
-
-double dpmf_i_base_normal_quantile(double p) {
-    if (p == 0) return -INFINITY;
-    if (p == 1) return INFINITY;
-    if (!(p > 0 && p < 1)) return NAN;
-    const double q = p - 0.5;
-    if (fabs(q) <= 0.425) return q * rational(central, 0.180625 - q * q); /* 0.180625 = 0.425^2 */
-    return p < 0.5 ? -tail_quantile(p) : tail_quantile(1 - p);            /* 1 - p is exact here */
 }
 
 double dpmf_i_base_log_add(double a, double b) {

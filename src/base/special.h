@@ -5,7 +5,6 @@
 
 double dpmf_i_base_normal_cdf(double x);        /* Phi(x); relative accuracy in the lower tail */
 double dpmf_i_base_log_normal_cdf(double x);    /* ln Phi(x), for x down to -1e150 */
-double dpmf_i_base_normal_quantile(double p);   /* Phi^-1(p), 0 < p < 1; -inf, inf at the ends */
 double dpmf_i_base_log_add(double a, double b); /* ln(e^a + e^b) */
 double dpmf_i_base_log_sub(double a, double b); /* ln(e^a - e^b), a >= b; -inf when equal */
 double dpmf_i_base_agm(double a, double b);     /* arithmetic-geometric mean, a, b > 0 */

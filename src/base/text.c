@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,4 +207,13 @@ const char *dpmf_i_base_show(const char *text, size_t length, char out[64]) {
     out[shown] = '\0';
     if (shown < length) strcat(out, "...");
     return out;
+}
+
+void dpmf_i_base_text_add(dpmf_i_base_text *text, const char *format, ...) {
+    va_list arguments;
+    size_t room = text->length < text->size ? text->size - text->length : 0;
+    va_start(arguments, format);
+    int count = vsnprintf(room > 0 ? text->out + text->length : NULL, room, format, arguments);
+    va_end(arguments);
+    if (count > 0) text->length += (size_t)count;
 }

@@ -23,4 +23,11 @@ int dpmf_i_base_utf8_valid(const uint8_t *text, size_t length);
 /* `text` cut to what an error message can show: at most 60 bytes, unprintable bytes as '?'. Returns `out`. */
 const char *dpmf_i_base_show(const char *text, size_t length, char out[64]);
 
+/* Text made piece by piece: what does not fit in `size` is left out, and counted in `length` all the same. */
+typedef struct dpmf_i_base_text {
+    char *out; /* always ends with a 0 if size > 0: begin with out[0] = 0 */
+    size_t size, length;
+} dpmf_i_base_text;
+__attribute__((format(printf, 2, 3))) void dpmf_i_base_text_add(dpmf_i_base_text *text, const char *format, ...);
+
 #endif

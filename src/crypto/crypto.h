@@ -31,8 +31,6 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t
  * set, thread, shard or block size.
  */
 
-typedef enum dpmf_i_crypto_precision { DPMF_I_CRYPTO_FLOAT32 = 0, DPMF_I_CRYPTO_FLOAT64 } dpmf_i_crypto_precision;
-
 /* An expanded AES-256 key and the kernels that go with it. Wiped by close. */
 typedef struct dpmf_i_crypto_seed dpmf_i_crypto_seed;
 
@@ -51,8 +49,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_seed_open_with(const struct dpmf_i_ker
  * out[i] = Z[row, first + i] for i < count: floats or doubles as `precision` says (two different streams). Never
  * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
  */
-void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row,
-                             uint64_t first, size_t count, void *out);
+void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
+                             size_t count, void *out);
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Seed noise Z[row, coordinate]: whole groups of 64 coordinates go straight to the caller's memory, the group at either
- * end by way of a small buffer. The kernels and the specification: kernels/seed_body.inc, docs/noise.md.
+ * end by way of a small buffer. The kernels and the specification: kernels/seed/body.inc, docs/noise.md.
  */
 #include "crypto/crypto.h"
 
 #include "base/memory.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 
 #include <assert.h>
 #include <math.h>
@@ -42,28 +42,28 @@ void dpmf_i_crypto_seed_close(dpmf_i_crypto_seed *seed) {
     dpmf_i_base_free(seed);
 }
 
-static size_t size_of(dpmf_i_crypto_precision precision) {
-    return precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+static size_t size_of(dpmf_precision precision) {
+    return precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
 /* Numbers that cannot be made must not look like noise: a caller who adds them sees it. */
-static void spoil(dpmf_i_crypto_precision precision, size_t count, void *out) {
+static void spoil(dpmf_precision precision, size_t count, void *out) {
     for (size_t i = 0; i < count; i++)
-        if (precision == DPMF_I_CRYPTO_FLOAT32)
+        if (precision == DPMF_FLOAT32)
             ((float *)out)[i] = NAN;
         else
             ((double *)out)[i] = NAN;
 }
 
-static void fill_groups(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row, uint64_t group,
+static void fill_groups(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t group,
                         size_t groups, void *out) {
-    const int good = precision == DPMF_I_CRYPTO_FLOAT32 ? seed->kernels->floats(&seed->key, row, group, groups, out)
-                                                        : seed->kernels->doubles(&seed->key, row, group, groups, out);
+    const int good = precision == DPMF_FLOAT32 ? seed->kernels->floats(&seed->key, row, group, groups, out)
+                                               : seed->kernels->doubles(&seed->key, row, group, groups, out);
     if (!good) spoil(precision, groups * DPMF_I_KERNELS_SEED_GROUP, out);
 }
 
 /* Numbers skip .. skip + count - 1 of a group. */
-static void fill_part(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row, uint64_t group,
+static void fill_part(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t group,
                       size_t skip, size_t count, void *out) {
     const size_t size = size_of(precision);
     union {
@@ -75,8 +75,8 @@ static void fill_part(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision pr
     dpmf_i_crypto_wipe(&whole, sizeof whole);
 }
 
-void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t row,
-                             uint64_t first, size_t count, void *out) {
+void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
+                             size_t count, void *out) {
     const size_t size = size_of(precision), skip = (size_t)(first % DPMF_I_KERNELS_SEED_GROUP);
     uint64_t group = first / DPMF_I_KERNELS_SEED_GROUP;
     char *to = out;

@@ -82,8 +82,8 @@ static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *s
 }
 
 /* Seconds of a row of `count` numbers, of this strategy and of independent noise. */
-static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity,
-                             dpmf_i_crypto_precision precision, int64_t count, double *own, double *independent) {
+static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_precision precision,
+                             int64_t count, double *own, double *independent) {
     const dpmf_i_noise_stream_options o = {.precision = precision, .count = count};
     const uint8_t subkey[32] = {0}; /* these rows are thrown away */
     dpmf_segment gradient = {NULL, count};
@@ -111,9 +111,8 @@ done:
 
 dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, double *seconds,
                                 double *overhead) {
-    const dpmf_i_crypto_precision precision =
-        p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64 : DPMF_I_CRYPTO_FLOAT32;
-    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_I_CRYPTO_FLOAT64 ? 8 : 4);
+    const dpmf_precision precision = p->options.precision;
+    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
     double own = 0, independent = 0;
     dpmf_strategy *identity = NULL;

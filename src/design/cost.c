@@ -12,9 +12,7 @@
 /* ---- memory ---- */
 
 dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes) {
-    const dpmf_i_noise_stream_options o = {.precision = p->options.precision == DPMF_FLOAT64 ? DPMF_I_CRYPTO_FLOAT64
-                                                                                             : DPMF_I_CRYPTO_FLOAT32,
-                                           .count = p->options.dim};
+    const dpmf_i_noise_stream_options o = {.precision = p->options.precision, .count = p->options.dim};
     uint64_t all = 0, kept = 0;
     TRY(dpmf_i_noise_stream_memory(strategy, &o, p->threads, &all, &kept));
     *bytes = all + sizeof(dpmf_noise);

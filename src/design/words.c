@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The design in sentences: why each candidate stands where it does, why this one, and what the user must see to. */
+#include "base/text.h"
 #include "design/design.h"
 #include "workload/workload.h"
 
@@ -8,20 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct text {
-    char *out;
-    size_t size, length;
-} text;
-
-__attribute__((format(printf, 2, 3))) static void add(text *t, const char *format, ...) {
-    va_list arguments;
-    if (t->length + 1 >= t->size) return;
-    va_start(arguments, format);
-    int count = vsnprintf(t->out + t->length, t->size - t->length, format, arguments);
-    va_end(arguments);
-    if (count > 0) t->length += (size_t)count;
-    if (t->length >= t->size) t->length = t->size - 1;
-}
+typedef dpmf_i_base_text text;
+#define add dpmf_i_base_text_add /* said in every line below */
 
 static int sampled(const dpmf_candidate *c) {
     return !dpmf_sampling_is_none(&c->sampling);

@@ -8,6 +8,7 @@
 enum { DPMF_I_KERNELS_BLOCK_LANES = 8 }; /* `columns` is always a multiple of it */
 
 typedef struct dpmf_i_kernels_block_set {
+    const char *name; /* of the instruction set (kernels/isa.h) */
     /* (pivot; m) -= tau (lead; x) (lead; x)' (pivot; m): one Householder reflection of a row and the rows of m */
     void (*reflect)(int64_t rows, int64_t columns, double lead, const double *x, double tau, double *pivot, double *m,
                     int64_t stride);
@@ -16,10 +17,8 @@ typedef struct dpmf_i_kernels_block_set {
                      int64_t b_stride, double *c, int64_t c_stride);
 } dpmf_i_kernels_block_set;
 
-/* The set that goes with dpmf_i_kernels_ladder_get(). */
+/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const dpmf_i_kernels_block_set *dpmf_i_kernels_block_get(void);
-
-/* A set by its name there ("ref", "avx2", "avx512"), or NULL if this machine or build does not have it. */
 const dpmf_i_kernels_block_set *dpmf_i_kernels_block_find(const char *name);
 
 static inline int64_t dpmf_i_kernels_block_pad(int64_t columns) {

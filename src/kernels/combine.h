@@ -76,11 +76,11 @@ typedef struct dpmf_i_kernels_combine {
 } dpmf_i_kernels_combine;
 
 typedef struct dpmf_i_kernels_combine_set {
-    const char *name;                    /* as in kernels/ladder.h */
+    const char *name;                    /* of the instruction set (kernels/isa.h) */
     dpmf_i_kernels_combine single, full; /* float, double */
 } dpmf_i_kernels_combine_set;
 
-/* The set of the same name as dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const dpmf_i_kernels_combine_set *dpmf_i_kernels_combine_get(void);
 const dpmf_i_kernels_combine_set *dpmf_i_kernels_combine_find(const char *name);
 

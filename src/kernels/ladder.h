@@ -41,15 +41,13 @@ static inline int64_t dpmf_i_kernels_ladder_two_scratch(int64_t n) {
 }
 
 typedef struct dpmf_i_kernels_ladder_set {
-    const char *name; /* "ref", "avx2", "avx512" */
+    const char *name; /* of the instruction set (kernels/isa.h) */
     void (*ladder_one)(const dpmf_i_kernels_ladder_one *job);
     void (*ladder_two)(const dpmf_i_kernels_ladder_two *job);
 } dpmf_i_kernels_ladder_set;
 
-/* The best set for this machine, or the one that the environment variable DPMF_KERNELS names; chosen once. */
+/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const dpmf_i_kernels_ladder_set *dpmf_i_kernels_ladder_get(void);
-
-/* A set by name, or NULL if this machine or build does not have it. */
 const dpmf_i_kernels_ladder_set *dpmf_i_kernels_ladder_find(const char *name);
 
 #endif

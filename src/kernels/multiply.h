@@ -24,11 +24,11 @@ typedef struct dpmf_i_kernels_product {
 } dpmf_i_kernels_product;
 
 typedef struct dpmf_i_kernels_multiply_set {
-    const char *name; /* as in kernels/ladder.h */
+    const char *name; /* of the instruction set (kernels/isa.h) */
     void (*multiply)(const dpmf_i_kernels_product *job);
 } dpmf_i_kernels_multiply_set;
 
-/* The set of the same name as dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_get(void);
 const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_find(const char *name);
 

@@ -28,7 +28,7 @@ static inline int64_t dpmf_i_kernels_toeplitz_table_size(int64_t bands) {
 }
 
 typedef struct dpmf_i_kernels_toeplitz_set {
-    const char *name; /* as in kernels/ladder.h */
+    const char *name; /* of the instruction set (kernels/isa.h) */
     /* The table of c (table->bands coefficients, c_0 != 0). */
     void (*fill)(const double *c, dpmf_i_kernels_toeplitz_table *table);
     /* Rows first..last-1 of C x = y, x known before; first is a multiple of 8; y_i = 0 from y_count on. x != y. */
@@ -42,7 +42,7 @@ typedef struct dpmf_i_kernels_toeplitz_set {
     void (*reverse)(int64_t n, const double *x, double weight, double less, double *y);
 } dpmf_i_kernels_toeplitz_set;
 
-/* The set of the same name as dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const dpmf_i_kernels_toeplitz_set *dpmf_i_kernels_toeplitz_get(void);
 const dpmf_i_kernels_toeplitz_set *dpmf_i_kernels_toeplitz_find(const char *name);
 

@@ -17,17 +17,15 @@
 #include "mechanism/mechanism.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "strategy/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 double dpmf_i_mechanism_response_number(uint64_t salt, uint64_t index) {
-    uint64_t x = salt + (index + 1) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-    return (double)(x >> 11) * 0x1p-52 - 1;
+    uint64_t state = salt + index * DPMF_I_BASE_SPLITMIX_STEP;
+    return dpmf_i_base_scatter(&state);
 }
 
 dpmf_status dpmf_i_mechanism_response_salt(const dpmf_mechanism *m, uint64_t *out) {

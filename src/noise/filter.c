@@ -12,6 +12,8 @@
  */
 #include "noise/plan.h"
 
+#include "base/linalg.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -170,8 +172,14 @@ static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise
     return rows_of(s, tile, scratch) + (size_t)((t - head->step) * tile->count) * s->plan.size;
 }
 
+/* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
 static dpmf_status start_whole(dpmf_i_noise_stream *s) {
-    return dpmf_i_noise_whole_inverse(s->plan.leaf, filter_parts(s)->w);
+    const dpmf_strategy *leaf = s->plan.leaf;
+    const double *matrix = dpmf_i_strategy_dense_matrix(leaf);
+    double *w = filter_parts(s)->w;
+    if (matrix == NULL) return dpmf_i_strategy_left_inverse(leaf, w);
+    memcpy(w, matrix, (size_t)(leaf->steps * leaf->steps) * sizeof *w);
+    return dpmf_i_base_lower_invert(leaf->steps, w);
 }
 
 static const dpmf_i_noise_route FILTER = {

@@ -24,9 +24,6 @@
 /* 2^53: every coordinate is exact in a double, as steps are. */
 #define MOST_DIM ((int64_t)1 << 53)
 
-_Static_assert((int)DPMF_FLOAT32 == (int)DPMF_I_CRYPTO_FLOAT32 && (int)DPMF_FLOAT64 == (int)DPMF_I_CRYPTO_FLOAT64,
-               "one meaning");
-
 dpmf_noise_options dpmf_noise_options_defaults(void) {
     return (dpmf_noise_options){.run = dpmf_run_defaults()};
 }
@@ -81,7 +78,7 @@ static dpmf_status check_scale(dpmf_precision precision, double scale, const cha
 }
 
 static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
-    return (dpmf_i_noise_stream_options){.precision = (dpmf_i_crypto_precision)o->precision,
+    return (dpmf_i_noise_stream_options){.precision = o->precision,
                                          .first = o->offset,
                                          .count = o->count,
                                          .lookahead = o->lookahead,
@@ -240,28 +237,6 @@ static dpmf_status check_row(const dpmf_noise *noise) {
     return DPMF_OK;
 }
 
-static dpmf_status check_segments(const dpmf_noise *noise, int64_t segments, const dpmf_segment *segment) {
-    int64_t sum = 0;
-    if (segments < 0 || (segments > 0 && segment == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
-                                segments);
-    for (int64_t i = 0; i < segments; i++) {
-        if (segment[i].count < 0 || segment[i].count > noise->binding.count - sum)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "segment %" PRId64 " has count %" PRId64 ", accepted 0 to %" PRId64
-                                    ": what is left of "
-                                    "a row of %" PRId64,
-                                    i, segment[i].count, noise->binding.count - sum, noise->binding.count);
-        if (segment[i].memory == NULL && segment[i].count > 0)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %" PRId64 " is NULL", i);
-        sum += segment[i].count;
-    }
-    if (sum != noise->binding.count)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64,
-                                sum, noise->binding.count);
-    return DPMF_OK;
-}
-
 void dpmf_i_noise_drop_prefetched(dpmf_noise *noise) {
     if (noise->prefetch != NULL) dpmf_i_noise_prefetch_drop(noise->prefetch);
 }
@@ -295,7 +270,7 @@ static dpmf_status reserve_row(dpmf_noise *noise) {
 
 static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t segments, const dpmf_segment *segment) {
     TRY(check_row(noise));
-    TRY(check_segments(noise, segments, segment));
+    TRY(dpmf_i_noise_check_segments(noise->binding.count, segments, segment));
     TRY(take_position(noise));
     TRY(reserve_row(noise));
     if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))

@@ -62,7 +62,7 @@ static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
 
 static dpmf_status check_options(const dpmf_i_noise_stream_options *o) {
     const int64_t most = (int64_t)1 << 53;
-    if (o->precision != DPMF_I_CRYPTO_FLOAT32 && o->precision != DPMF_I_CRYPTO_FLOAT64)
+    if (o->precision != DPMF_FLOAT32 && o->precision != DPMF_FLOAT64)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)",
                                 (int)o->precision);
     if (o->first < 0 || o->first > most || o->count < 1 || o->count > most)
@@ -116,7 +116,7 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     TRY(dpmf_i_strategy_need_inverse(strategy));
     *plan =
         (dpmf_i_noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
-    plan->size = o->precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+    plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;

@@ -54,7 +54,7 @@ typedef struct dpmf_i_noise_plan {
 struct dpmf_i_noise_stream {
     dpmf_i_noise_plan plan;
     const dpmf_i_crypto_seed *seed;
-    dpmf_i_crypto_precision precision;
+    dpmf_precision precision;
     const dpmf_i_kernels_combine *kernels;
     dpmf_i_base_pool *pool;
     pid_t owner; /* who made it: a child must not wipe the file that it shares with its parent */
@@ -86,9 +86,6 @@ double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t);
 /* The first row of Z that step t takes. */
 uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t);
 
-/* The whole W of the leaf, length x leaf_rows (noise/whole.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_whole_inverse(const dpmf_strategy *leaf, double *w);
-
 /* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);
 void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
@@ -108,7 +105,7 @@ static inline int64_t dpmf_i_noise_at_most(int64_t value, int64_t most) {
 
 /* values[i] of double to numbers of the stream's type, rounded once. */
 static inline void dpmf_i_noise_put(const dpmf_i_noise_stream *s, void *array, int64_t i, double value) {
-    if (s->precision == DPMF_I_CRYPTO_FLOAT32)
+    if (s->precision == DPMF_FLOAT32)
         ((float *)array)[i] = (float)value;
     else
         ((double *)array)[i] = value;

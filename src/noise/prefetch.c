@@ -19,7 +19,7 @@ typedef enum phase { RESTING, ASKED, READY, CLOSING } phase;
 
 struct dpmf_i_noise_prefetch {
     dpmf_i_noise_stream *stream;
-    dpmf_i_crypto_precision precision;
+    dpmf_precision precision;
     int64_t count;
     void *row;
     pthread_t thread;
@@ -31,11 +31,11 @@ struct dpmf_i_noise_prefetch {
     char message[512];
 };
 
-static size_t number_size(dpmf_i_crypto_precision precision) {
-    return precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+static size_t number_size(dpmf_precision precision) {
+    return precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-uint64_t dpmf_i_noise_prefetch_memory(dpmf_i_crypto_precision precision, int64_t count) {
+uint64_t dpmf_i_noise_prefetch_memory(dpmf_precision precision, int64_t count) {
     return (uint64_t)count * number_size(precision) + sizeof(dpmf_i_noise_prefetch);
 }
 
@@ -68,7 +68,7 @@ static int start_thread(dpmf_i_noise_prefetch *p) {
     return error;
 }
 
-dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_i_crypto_precision precision, int64_t count,
+dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_precision precision, int64_t count,
                                          dpmf_i_noise_prefetch **out) {
     dpmf_status status = DPMF_OK;
     dpmf_i_noise_prefetch *p = NULL;
@@ -136,7 +136,7 @@ dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *p, double scale, i
         return p->status;
     }
     const dpmf_i_kernels_combine_set *sets = dpmf_i_kernels_combine_get();
-    const dpmf_i_kernels_combine *kernels = p->precision == DPMF_I_CRYPTO_FLOAT32 ? &sets->single : &sets->full;
+    const dpmf_i_kernels_combine *kernels = p->precision == DPMF_FLOAT32 ? &sets->single : &sets->full;
     const char *x = p->row;
     for (int64_t i = 0; i < segments; i++) {
         if (segment[i].count > 0) (add ? kernels->add : kernels->store)(segment[i].count, scale, x, segment[i].memory);

@@ -8,14 +8,14 @@
 typedef struct dpmf_i_noise_prefetch dpmf_i_noise_prefetch;
 
 /* For rows of `count` numbers; the stream is borrowed. Between ask and take or drop it belongs to the thread. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_i_crypto_precision precision,
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_precision precision,
                                                          int64_t count, dpmf_i_noise_prefetch **out);
 
 /* Waits for the thread and ends it, wipes. `forked`: in a child, where the thread is not: only wipes. */
 void dpmf_i_noise_prefetch_free(dpmf_i_noise_prefetch *prefetch, int forked);
 
 /* Memory that create takes. */
-uint64_t dpmf_i_noise_prefetch_memory(dpmf_i_crypto_precision precision, int64_t count);
+uint64_t dpmf_i_noise_prefetch_memory(dpmf_precision precision, int64_t count);
 
 /* Starts the row that the stream is at, unless a row is asked for already. */
 void dpmf_i_noise_prefetch_ask(dpmf_i_noise_prefetch *prefetch);

@@ -34,7 +34,8 @@ typedef struct fields {
 _Static_assert(offsetof(fields, clip) == 64 && offsetof(fields, commitment) == 200, "the layout of the file");
 _Static_assert(sizeof(fields) == 232, "no padding");
 
-const char *dpmf_i_noise_record_name(dpmf_i_noise_record_kind kind) {
+/* For messages. */
+static const char *kind_name(dpmf_i_noise_record_kind kind) {
     return kind == DPMF_I_NOISE_RECORD_STATE ? "state file" : "checkpoint";
 }
 
@@ -122,7 +123,7 @@ static dpmf_status compare_records(const fields *held, const fields *now, const 
 
 dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
                                       const char *path, const uint8_t record[DPMF_I_NOISE_RECORD]) {
-    const char *what = dpmf_i_noise_record_name(kind);
+    const char *what = kind_name(kind);
     const fields now = fields_of(binding, kind);
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     uint8_t mac[DPMF_I_NOISE_MAC];

@@ -46,7 +46,4 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding
 /* The shard that a record speaks of; not authenticated until it is checked with that shard in the binding. */
 void dpmf_i_noise_record_shard(const uint8_t record[DPMF_I_NOISE_RECORD], int64_t *offset, int64_t *count);
 
-/* "state file", "checkpoint": for messages. */
-const char *dpmf_i_noise_record_name(dpmf_i_noise_record_kind kind);
-
 #endif

@@ -28,16 +28,16 @@ static void make_step_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile
     const dpmf_strategy *c = s->plan.strategy;
     int64_t count = tile->count;
     float *single_row = (float *)scratch;
-    double *z = (double *)scratch + count, *y = s->precision == DPMF_I_CRYPTO_FLOAT64 ? (double *)scratch : z + count;
+    double *z = (double *)scratch + count, *y = s->precision == DPMF_FLOAT64 ? (double *)scratch : z + count;
     float *single_seed = (float *)(z + 2 * count);
     for (int64_t r = 0; r < rows; r++) {
         dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r,
-                               s->precision == DPMF_I_CRYPTO_FLOAT64 ? (void *)z : (void *)single_seed);
-        for (int64_t i = 0; i < count && s->precision == DPMF_I_CRYPTO_FLOAT32; i++)
+                               s->precision == DPMF_FLOAT64 ? (void *)z : (void *)single_seed);
+        for (int64_t i = 0; i < count && s->precision == DPMF_FLOAT32; i++)
             z[i] = single_seed[i];
         c->ops->step(c, head->step + r, count, z, (double *)tile->slots, y);
     }
-    for (int64_t i = 0; i < count && s->precision == DPMF_I_CRYPTO_FLOAT32; i++)
+    for (int64_t i = 0; i < count && s->precision == DPMF_FLOAT32; i++)
         single_row[i] = (float)y[i];
 }
 

@@ -12,6 +12,7 @@
 #include "noise/plan.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,8 +71,8 @@ dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf
     if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
     s->seed = seed;
     s->precision = options->precision;
-    s->kernels = s->precision == DPMF_I_CRYPTO_FLOAT32 ? &dpmf_i_kernels_combine_get()->single
-                                                       : &dpmf_i_kernels_combine_get()->full;
+    s->kernels =
+        s->precision == DPMF_FLOAT32 ? &dpmf_i_kernels_combine_get()->single : &dpmf_i_kernels_combine_get()->full;
     s->pool = pool;
     s->owner = getpid();
     if (plan.route->start != NULL) TRY_DONE(plan.route->start(s));
@@ -175,25 +176,24 @@ static void advance_rows(task *job) {
     if (plan->route->has_state && s->kept < s->made - plan->lags) s->kept = s->made - plan->lags;
 }
 
-static dpmf_status check_segments(const dpmf_i_noise_stream *s, int64_t segments, const dpmf_i_noise_segment *segment) {
+dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t segments, const dpmf_i_noise_segment *segment) {
     int64_t sum = 0;
     if (segments < 0 || (segments > 0 && segment == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld segments at %p, accepted 0 and up, not NULL",
-                                (long long)segments, (const void *)segment);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
+                                segments);
     for (int64_t i = 0; i < segments; i++) {
-        if (segment[i].count < 0 || segment[i].count > s->plan.count - sum)
+        if (segment[i].count < 0 || segment[i].count > count - sum)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "segment %lld of %lld numbers, accepted 0 to %lld: they hold %lld "
-                                    "in all",
-                                    (long long)i, (long long)segment[i].count, (long long)(s->plan.count - sum),
-                                    (long long)s->plan.count);
+                                    "segment %" PRId64 " has count %" PRId64 ", accepted 0 to %" PRId64
+                                    ": what is left of a row of %" PRId64,
+                                    i, segment[i].count, count - sum, count);
         if (segment[i].memory == NULL && segment[i].count > 0)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %lld: its memory is NULL", (long long)i);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "segment %" PRId64 " is NULL", i);
         sum += segment[i].count;
     }
-    if (sum != s->plan.count)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments hold %lld numbers, accepted %lld", (long long)sum,
-                                (long long)s->plan.count);
+    if (sum != count)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64,
+                                sum, count);
     return DPMF_OK;
 }
 
@@ -203,7 +203,7 @@ dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, int a
     if (s->step >= steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
                                 (long long)s->step, (long long)(steps - 1), (long long)steps);
-    TRY(check_segments(s, segments, segment));
+    TRY(dpmf_i_noise_check_segments(s->plan.count, segments, segment));
     task job = {.stream = s, .emit = 1, .add = add, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
     if (s->step == s->made) job.rows = dpmf_i_noise_at_most(s->plan.ahead, steps - s->made);

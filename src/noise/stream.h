@@ -12,7 +12,7 @@
 typedef struct dpmf_i_noise_stream dpmf_i_noise_stream;
 
 typedef struct dpmf_i_noise_stream_options {
-    dpmf_i_crypto_precision precision;
+    dpmf_precision precision;
     int64_t first, count; /* coordinates */
     int64_t lookahead;    /* rows made at a time per tile: 0 chosen, 1 none; never changes a bit */
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
@@ -33,6 +33,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *stra
 
 /* Where a row goes: segments of caller memory that together hold `count` numbers, in order. */
 typedef dpmf_segment dpmf_i_noise_segment;
+
+/* Refuses segments that do not hold `count` numbers. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t segments,
+                                                        const dpmf_i_noise_segment *segment);
 
 /*
  * The next row: each number x of it is stored as scale * x (add = 0) or added, y += scale * x (add = 1). Never

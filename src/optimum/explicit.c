@@ -191,25 +191,6 @@ done:
 
 /* ---- the factor ---- */
 
-static void reverse(int64_t count, double *x) {
-    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
-        double kept = x[i];
-        x[i] = x[j];
-        x[j] = kept;
-    }
-}
-
-/* J L' J: backwards as one array it is J L J, then across. */
-static void reverse_across(int64_t n, double *x) {
-    reverse(n * n, x);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < i; j++) {
-            double kept = x[i * n + j];
-            x[i * n + j] = x[j * n + i];
-            x[j * n + i] = kept;
-        }
-}
-
 static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
     int64_t n = a->steps;
     double largest = 0;
@@ -220,7 +201,7 @@ static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o,
         x[i] /= largest;
     for (int64_t i = 0; i < n; i++)
         x[i * n + i] = 1;
-    reverse(n * n, x);
+    dpmf_i_base_reverse(n * n, x);
     return dpmf_i_base_cholesky(n, x);
 }
 
@@ -292,7 +273,7 @@ dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_
     TRY(dpmf_i_base_alloc_square(n, "the optimal matrix", &x));
     TRY_DONE(workload->form == DPMF_I_WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
                                                      : factor_matrix(workload, optimum, x));
-    reverse_across(n, x);
+    dpmf_i_base_reverse_across(n, x);
     TRY_DONE(normalise_columns(n, x));
     TRY_DONE(dpmf_strategy_create_dense(n, x, out));
 done:

@@ -305,14 +305,6 @@ static double rounding_error(const dpmf_i_optimum_phi *f, const double *p, const
     return 64 * n * u + (chain->positive ? 0 : 1e-11);
 }
 
-static void reverse(int64_t n, double *x) {
-    for (int64_t i = 0, j = n - 1; i < j; i++, j--) {
-        double kept = x[i];
-        x[i] = x[j];
-        x[j] = kept;
-    }
-}
-
 static dpmf_status eval_bands(dpmf_i_optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
                               double *columns, double *rows, double *error) {
     double low = 0, high = 0;
@@ -330,7 +322,7 @@ static dpmf_status eval_bands(dpmf_i_optimum_phi *f, const double *v, const doub
             flipped[t] = p == NULL ? 1 : p[f->n - 1 - t];
         scale_bands(f, v, 1);
         TRY(run_ladders(f, &f->reversed, &rule, flipped, rows));
-        reverse(f->n, rows);
+        dpmf_i_base_reverse(f->n, rows);
         rounding = fmax(rounding, rounding_error(f, v, &f->reversed));
     }
     *error = rule.error + rounding;

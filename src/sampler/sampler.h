@@ -7,7 +7,7 @@
 #define DPMF_SAMPLER_H
 
 #include "base/status.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 
 /* ---- secret words (sampler/words.c) ---- */
 

@@ -16,6 +16,7 @@
 #include "sensitivity/sensitivity.h"
 
 #include "base/linalg.h"
+#include "base/random.h"
 #include "base/sum.h"
 
 #include <float.h>
@@ -35,14 +36,6 @@ int64_t dpmf_i_sensitivity_ascent_room(int64_t k) {
     return (k + 1) * dimensions(k) + 2 * k;
 }
 
-/* Fixed numbers without structure (splitmix64): the start of the ascent, the same on every machine. */
-static double scatter(uint64_t *state) {
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
-}
-
 /* Makes it a unit vector; 0 if it is zero. */
 static double normalize(int64_t r, double *g) {
     double norm = dpmf_i_base_norm(r, g);
@@ -52,10 +45,10 @@ static double normalize(int64_t r, double *g) {
 }
 
 static void start(int64_t k, int64_t r, double *g) {
-    uint64_t state = 1;
+    uint64_t state = 1; /* the same start on every machine */
     for (int64_t i = 0; i < k; i++) {
         for (int64_t a = 0; a < r; a++)
-            g[i * r + a] = scatter(&state);
+            g[i * r + a] = dpmf_i_base_scatter(&state);
         normalize(r, g + i * r);
     }
 }

@@ -18,9 +18,7 @@ typedef struct banded {
     double *rows; /* rows[t * bands + j] = C[t, t-j] */
 } banded;
 
-static const banded *cast(const dpmf_strategy *s) {
-    return (const banded *)s;
-}
+DPMF_I_STRATEGY_CAST(banded)
 
 static void banded_release(dpmf_strategy *s) {
     dpmf_i_base_free(((banded *)s)->rows);

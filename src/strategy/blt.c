@@ -27,9 +27,7 @@ typedef struct blt {
     double *column; /* c_0, c_1, ...; NULL: too many */
 } blt;
 
-static const blt *cast(const dpmf_strategy *s) {
-    return (const blt *)s;
-}
+DPMF_I_STRATEGY_CAST(blt)
 
 static void blt_release(dpmf_strategy *s) {
     dpmf_i_base_free(((blt *)s)->column);

@@ -53,13 +53,6 @@ double dpmf_i_strategy_blt_pattern_square(const dpmf_i_strategy_blt_parameters *
 double dpmf_i_strategy_blt_last_row_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n);
 double dpmf_i_strategy_blt_frobenius_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n);
 
-/* Losses for prefix sums under k participations at least b apart (k = 1: single), for a C that does not rise. */
-typedef struct dpmf_i_strategy_blt_losses {
-    double sensitivity, rms_loss, max_loss;
-} dpmf_i_strategy_blt_losses;
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_evaluate(const dpmf_i_strategy_blt_parameters *c, int64_t n, int64_t k,
-                                                         int64_t b, dpmf_i_strategy_blt_losses *out);
-
 /*
  * A BLT from a rational approximation of (1-x)^(-1/2) that is good for 1/range <= 1 - x, hence over about `range` steps
  * (Pillutla et al. 2025, Theorem 2.18 in the form of a quadrature). Its coefficients are positive and falling.

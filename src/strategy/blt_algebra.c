@@ -255,26 +255,6 @@ double dpmf_i_strategy_blt_frobenius_square(const dpmf_i_strategy_blt_parameters
     return response_square(inverse, n, dpmf_i_strategy_geometric_ramp);
 }
 
-dpmf_status dpmf_i_strategy_blt_evaluate(const dpmf_i_strategy_blt_parameters *c, int64_t n, int64_t k, int64_t b,
-                                         dpmf_i_strategy_blt_losses *out) {
-    double sum = 0;
-    for (int i = 0; i < c->count; i++)
-        sum += c->scale[i];
-    if (!dpmf_i_strategy_blt_is_positive(c) || (k > 1 && !(sum <= 1)))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "blt: closed forms need positive scales with a sum of at most 1 and different decays; the "
-            "sum is %g",
-            sum);
-    dpmf_i_strategy_blt_parameters inverse = dpmf_i_strategy_blt_invert(c);
-    double s = sqrt(dpmf_i_strategy_blt_pattern_square(c, n, k, b));
-    *out = (dpmf_i_strategy_blt_losses){.sensitivity = s,
-                                        .rms_loss =
-                                            s * sqrt(dpmf_i_strategy_blt_frobenius_square(&inverse, n) / (double)n),
-                                        .max_loss = s * sqrt(dpmf_i_strategy_blt_last_row_square(&inverse, n))};
-    return DPMF_OK;
-}
-
 /* ---- a rational approximation ---- */
 
 /*

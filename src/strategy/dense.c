@@ -17,9 +17,7 @@ typedef struct dense {
     double *matrix; /* n x n, row-major */
 } dense;
 
-static const dense *cast(const dpmf_strategy *s) {
-    return (const dense *)s;
-}
+DPMF_I_STRATEGY_CAST(dense)
 
 static void dense_release(dpmf_strategy *s) {
     dpmf_i_base_free(((dense *)s)->matrix);

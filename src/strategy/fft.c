@@ -43,9 +43,7 @@ typedef struct fourier {
     double tau;
 } fourier;
 
-static const fourier *cast(const dpmf_strategy *s) {
-    return (const fourier *)s;
-}
+DPMF_I_STRATEGY_CAST(fourier)
 
 static void fourier_release(dpmf_strategy *s) {
     fourier *self = (fourier *)s;

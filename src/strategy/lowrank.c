@@ -28,9 +28,7 @@ typedef struct lowrank {
 
 enum { RANK_MAX = DPMF_LOWRANK_MAX };
 
-static const lowrank *cast(const dpmf_strategy *s) {
-    return (const lowrank *)s;
-}
+DPMF_I_STRATEGY_CAST(lowrank)
 
 static void lowrank_release(dpmf_strategy *s) {
     dpmf_i_base_free(((lowrank *)s)->rows);

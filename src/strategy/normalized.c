@@ -17,9 +17,7 @@ typedef struct normalized {
     double *norms; /* d_t */
 } normalized;
 
-static const normalized *cast(const dpmf_strategy *s) {
-    return (const normalized *)s;
-}
+DPMF_I_STRATEGY_CAST(normalized)
 
 static void normalized_release(dpmf_strategy *s) {
     dpmf_strategy_free(((normalized *)s)->inner);

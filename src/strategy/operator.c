@@ -15,9 +15,7 @@ typedef struct custom {
     int inverse; /* is it C^-1? */
 } custom;
 
-static const custom *cast(const dpmf_strategy *s) {
-    return (const custom *)s;
-}
+DPMF_I_STRATEGY_CAST(custom)
 
 static void custom_release(dpmf_strategy *s) {
     dpmf_i_workload_operator_free(((custom *)s)->operator_);

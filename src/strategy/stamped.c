@@ -20,9 +20,7 @@ typedef struct stamped {
     int64_t stamps, length; /* length: steps of a block */
 } stamped;
 
-static const stamped *cast(const dpmf_strategy *s) {
-    return (const stamped *)s;
-}
+DPMF_I_STRATEGY_CAST(stamped)
 
 static void stamped_release(dpmf_strategy *s) {
     dpmf_strategy_free(((stamped *)s)->inner);

@@ -14,6 +14,8 @@
 #include "strategy/tree.h"
 #include "strategy/tvblt.h"
 
+#include <stddef.h>
+
 typedef struct dpmf_i_strategy_ops {
     const char *class_name;            /* how the file names the representation: "toeplitz", "banded", "tree", ... */
     void (*release)(dpmf_strategy *s); /* optional */
@@ -70,6 +72,13 @@ struct dpmf_strategy {
     const char *family;  /* a string constant */
     int64_t singular_at; /* the first t with C[t,t] = 0, or -1: then C has a left inverse */
 };
+
+/* Defines cast: from a strategy to the family's own struct, which begins with it (`base`). */
+#define DPMF_I_STRATEGY_CAST(family)                                                                                   \
+    static inline const family *cast(const dpmf_strategy *s) {                                                         \
+        _Static_assert(offsetof(family, base) == 0, "a family's struct begins with the strategy");                     \
+        return (const family *)s;                                                                                      \
+    }
 
 static inline int dpmf_i_strategy_can(const dpmf_strategy *s, unsigned what) {
     return (s->can & what) == what;

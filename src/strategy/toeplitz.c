@@ -30,9 +30,7 @@ typedef struct toeplitz {
     double *c, *inverse;
 } toeplitz;
 
-static const toeplitz *cast(const dpmf_strategy *s) {
-    return (const toeplitz *)s;
-}
+DPMF_I_STRATEGY_CAST(toeplitz)
 
 /* Feed outputs back (few c), or filter the seeds (e held, and no longer than c)? */
 static int feeds_back(const toeplitz *s) {

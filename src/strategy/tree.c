@@ -69,7 +69,8 @@ static int highest_row(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t)
     return l;
 }
 
-int64_t dpmf_i_strategy_tree_common(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
+/* Number of rows of C that hold both leaf t and leaf u: the entry (t,u) of C'C. */
+static int64_t common_rows(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
     int lowest = dpmf_i_strategy_bit_length(t ^ u), highest = highest_row(kind, steps, t);
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
@@ -83,9 +84,7 @@ typedef struct tree {
     dpmf_i_strategy_tree_weights weights;
 } tree;
 
-static const tree *cast(const dpmf_strategy *s) {
-    return (const tree *)s;
-}
+DPMF_I_STRATEGY_CAST(tree)
 
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree *s, int64_t t) {
@@ -169,7 +168,7 @@ static dpmf_status tree_column(const dpmf_strategy *s, int64_t j, double *column
 
 static dpmf_status tree_gram(const dpmf_strategy *s, int64_t lag, double *values) {
     for (int64_t t = 0; t + lag < s->steps; t++)
-        values[t] = (double)dpmf_i_strategy_tree_common(cast(s)->kind, s->steps, t, t + lag);
+        values[t] = (double)common_rows(cast(s)->kind, s->steps, t, t + lag);
     return DPMF_OK;
 }
 

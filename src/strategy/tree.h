@@ -55,7 +55,4 @@ typedef struct dpmf_i_strategy_tree_weights {
 void dpmf_i_strategy_tree_weights_fill(int64_t steps, dpmf_i_strategy_tree_weights *out);
 double dpmf_i_strategy_tree_weight(const dpmf_i_strategy_tree_weights *w, int level, int64_t j);
 
-/* Number of rows of C that hold both leaf t and leaf u: the entry (t,u) of C'C. */
-int64_t dpmf_i_strategy_tree_common(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u);
-
 #endif

@@ -17,9 +17,7 @@ typedef struct own {
     double *c, *inverse; /* the series of A and A^-1 if A is Toeplitz and named, else NULL */
 } own;
 
-static const own *cast(const dpmf_strategy *s) {
-    return (const own *)s;
-}
+DPMF_I_STRATEGY_CAST(own)
 
 static void own_release(dpmf_strategy *s) {
     dpmf_workload_free(((own *)s)->workload);

@@ -46,8 +46,9 @@ static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_train_model_evaluate(const dpmf_i_train_model *model, const float *weights, const dpmf_dataset *data,
-                                        dpmf_i_base_pool *pool, double *accuracy, double *loss) {
+/* Accuracy and mean loss over a data set whose features and classes fit. */
+static dpmf_status evaluate(const dpmf_i_train_model *model, const float *weights, const dpmf_dataset *data,
+                            dpmf_i_base_pool *pool, double *accuracy, double *loss) {
     dpmf_status status = DPMF_OK;
     evaluation e = {.model = model, .weights = weights, .data = data};
     const int threads = dpmf_i_base_pool_threads(pool);
@@ -94,5 +95,5 @@ dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_datase
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the features of the data set have other names, or another order, than "
                                 "those that the model was trained with");
-    return dpmf_i_train_model_evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, accuracy, loss);
+    return evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, accuracy, loss);
 }

@@ -57,11 +57,6 @@ float *dpmf_i_train_model_forward(const dpmf_i_train_model *model, const float *
 void dpmf_i_train_model_backward(const dpmf_i_train_model *model, const float *weights, int64_t count,
                                  const int32_t *label, dpmf_i_train_lanes *lanes);
 
-/* Accuracy and mean loss over a data set whose features and classes fit. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_train_model_evaluate(const dpmf_i_train_model *model, const float *weights,
-                                                        const dpmf_dataset *data, dpmf_i_base_pool *pool,
-                                                        double *accuracy, double *loss);
-
 /* ---- the clipped sum (train/gradient.c, train/clip.c) ---- */
 
 /* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */

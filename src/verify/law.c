@@ -51,7 +51,7 @@ static dpmf_status whitener(dpmf_i_verify *v, int64_t steps, double *l) {
                 l[t * steps + u] = w[u * steps + t];
         goto done;
     }
-    TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_I_CRYPTO_FLOAT64, steps, seeds, NULL, v->run, w));
+    TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_FLOAT64, steps, seeds, NULL, v->run, w));
     for (int64_t t = 0; t < steps; t++)
         for (int64_t u = 0; u < steps; u++)
             l[t * steps + u] = dpmf_i_base_dot(seeds, w + t * seeds, w + u * seeds);

@@ -94,7 +94,7 @@ static void block_free(block *b) {
 
 static dpmf_status block_make(const dpmf_mechanism *m, const dpmf_i_crypto_seed *seed, int64_t first, int64_t count,
                               block *b) {
-    const dpmf_i_noise_stream_options options = {.precision = DPMF_I_CRYPTO_FLOAT64, .first = first, .count = count};
+    const dpmf_i_noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
     b->count = count;
     TRY(dpmf_i_noise_stream_create(m->strategy, seed, &options, NULL, &b->stream));
     TRY(dpmf_i_base_alloc_doubles(count, "a row", &b->row));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The noise stream as a linear map: with seeds Z = I its rows are those of W, with Z = v in every column they are W v.
- * The seeds are kernels (kernels/seed.h) in the place of AES: everything above them, look-ahead, tiles and recursions,
+ * The seeds are kernels (kernels/seed/seed.h) in the place of AES: everything above them, look-ahead, tiles and recursions,
  * is the code that makes the noise of a run. Only this file opens such seeds.
  */
 #include "verify/verify.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
@@ -85,11 +85,10 @@ dpmf_status dpmf_i_verify_seed_open_response(uint64_t salt, dpmf_i_crypto_seed *
 
 /* ---- what the stream makes of them ---- */
 
-dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy, dpmf_i_crypto_precision precision,
-                                          int64_t count, int64_t seeds, dpmf_i_base_pool *pool, const dpmf_run *run,
-                                          void *w) {
+dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy, dpmf_precision precision, int64_t count,
+                                          int64_t seeds, dpmf_i_base_pool *pool, const dpmf_run *run, void *w) {
     const dpmf_i_noise_stream_options options = {.precision = precision, .count = seeds};
-    const size_t size = precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+    const size_t size = precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     dpmf_i_crypto_seed *seed = NULL;
     dpmf_i_noise_stream *stream = NULL;
     dpmf_status status = DPMF_OK;

@@ -26,7 +26,7 @@ static int64_t first_steps(int64_t n) {
 
 /* 1 if a stream of `lanes` coordinates over `steps` rows is within both limits. */
 static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t steps, int *out) {
-    const dpmf_i_noise_stream_options options = {.precision = DPMF_I_CRYPTO_FLOAT64, .count = lanes};
+    const dpmf_i_noise_stream_options options = {.precision = DPMF_FLOAT64, .count = lanes};
     uint64_t bytes = 0;
     *out = 0;
     if (dpmf_i_verify_stream_is_whole(s)) return DPMF_OK;
@@ -54,7 +54,7 @@ static dpmf_status respond_by_stream(dpmf_i_verify *v, uint64_t salt, dpmf_i_noi
 
 static dpmf_status check_response(dpmf_i_verify *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const dpmf_i_noise_stream_options options = {.precision = DPMF_I_CRYPTO_FLOAT64, .count = LANES};
+    const dpmf_i_noise_stream_options options = {.precision = DPMF_FLOAT64, .count = LANES};
     uint64_t salt = 0;
     dpmf_i_crypto_seed *seed = NULL;
     dpmf_i_noise_stream *stream = NULL;
@@ -79,7 +79,7 @@ static dpmf_status check_inverse(dpmf_i_verify *v, int64_t steps, int64_t seeds)
     double *w = NULL, *columns = NULL, found = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(steps * seeds, "the first rows of W", &w));
-    TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_I_CRYPTO_FLOAT64, steps, seeds, NULL, v->run, w));
+    TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_FLOAT64, steps, seeds, NULL, v->run, w));
     TRY_DONE(dpmf_i_base_alloc_doubles(steps * seeds, "the first columns of C", &columns));
     TRY_DONE(dpmf_i_verify_first_columns(s, steps, seeds, columns));
     TRY_DONE(dpmf_i_verify_left_inverse_error(steps, seeds, w, columns, &found));

@@ -91,10 +91,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_verify_seed_open_response(uint64_t salt,
                                                              dpmf_i_crypto_seed **out); /* the v of the response */
 
 /* Rows 0..count-1 of W, `seeds` numbers each, from the stream's responses to impulses; `pool` may be NULL. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy,
-                                                          dpmf_i_crypto_precision precision, int64_t count,
-                                                          int64_t seeds, dpmf_i_base_pool *pool, const dpmf_run *run,
-                                                          void *w);
+DPMF_MUST_CHECK dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy, dpmf_precision precision,
+                                                          int64_t count, int64_t seeds, dpmf_i_base_pool *pool,
+                                                          const dpmf_run *run, void *w);
 
 /* Does making the stream of this strategy mean inverting a matrix (and every row take every seed)? */
 int dpmf_i_verify_stream_is_whole(const dpmf_strategy *strategy);

@@ -113,7 +113,7 @@ static dpmf_status verify_whole(dpmf_i_verify *v, dpmf_i_base_pool *pool) {
     double *w = NULL, *columns = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(n * rows, "W", &w));
-    TRY_DONE(dpmf_i_verify_stream_impulses(m->strategy, DPMF_I_CRYPTO_FLOAT64, n, rows, pool, v->run, w));
+    TRY_DONE(dpmf_i_verify_stream_impulses(m->strategy, DPMF_FLOAT64, n, rows, pool, v->run, w));
     TRY_DONE(dpmf_i_base_alloc_doubles(n * rows, "C", &columns));
     TRY_DONE(dpmf_i_verify_first_columns(m->strategy, n, rows, columns));
     TRY_DONE(check_inverse(v, rows, w, columns));

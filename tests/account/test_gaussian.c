@@ -4,6 +4,7 @@
  * mpmath 1.4 at 900 digits), against one another, and at their limits.
  */
 #include "account/account.h"
+#include "oracle/oracle.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -110,13 +111,11 @@ static void test_zcdp_takes_the_best_order(void **state) {
             assert_true(epsilon >=
                         dpmf_i_account_gaussian_epsilon(sqrt(2 * rho), target)); /* a Gaussian is one of them */
             if (!(epsilon > 1e-6)) continue;
-            assert_relative(dpmf_i_account_zcdp_log_delta(rho, epsilon), target, 1e-11);
-            assert_relative(dpmf_i_account_zcdp_rho(epsilon, target), rho, 1e-11);
+            assert_relative(oracle_zcdp_log_delta(rho, epsilon), target, 1e-11);
         }
     }
     assert_true(dpmf_i_account_zcdp_epsilon(0, -3) == 0 && dpmf_i_account_zcdp_epsilon(1, 0) == 0);
-    assert_true(dpmf_i_account_zcdp_log_delta(0, 1) == -INFINITY && dpmf_i_account_zcdp_rho(1, 0) == INFINITY);
-    assert_true(isnan(dpmf_i_account_zcdp_epsilon(NAN, -1)) && isnan(dpmf_i_account_zcdp_rho(1, NAN)));
+    assert_true(isnan(dpmf_i_account_zcdp_epsilon(NAN, -1)) && isnan(dpmf_i_account_zcdp_epsilon(1, NAN)));
 }
 
 int main(void) {

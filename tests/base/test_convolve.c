@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution and power-series inverse: sums in long double, and products and inverses known in closed form. */
 #include "base/fft.h"
+#include "base/random.h"
 #include "dpmf.h"
 
 #include <math.h>
@@ -11,14 +12,6 @@
 
 #include <cmocka.h>
 
-/* Numbers in [-1, 1) that are the same in every run (Steele, Lea and Flood 2014). */
-static double number(uint64_t *seed) {
-    uint64_t x = *seed += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-52 - 1;
-}
-
 static double *new_doubles(int64_t count) {
     double *x = calloc((size_t)count + 1, sizeof(double));
     assert_non_null(x);
@@ -28,7 +21,7 @@ static double *new_doubles(int64_t count) {
 static double *new_numbers(int64_t count, uint64_t seed) {
     double *x = new_doubles(count);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = number(&seed);
+        x[i] = dpmf_i_base_scatter(&seed);
     }
     return x;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linear algebra: definitions in long double, factors multiplied back, spectra known in closed form, refusals. */
 #include "base/linalg.h"
+#include "base/random.h"
 #include "dpmf.h"
 
 #include <float.h>
@@ -14,14 +15,6 @@
 #include <cmocka.h>
 
 static const double pi = 3.14159265358979323846;
-
-/* Numbers in [-1, 1) that are the same in every run (Steele, Lea and Flood 2014). */
-static double number(uint64_t *seed) {
-    uint64_t x = *seed += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-52 - 1;
-}
 
 /* Arrays live until release_all, at the end of a case. */
 static void *arrays[16];
@@ -44,7 +37,7 @@ static void release_all(void) {
 static double *new_numbers(int64_t count, uint64_t seed) {
     double *x = new_doubles(count);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = number(&seed);
+        x[i] = dpmf_i_base_scatter(&seed);
     }
     return x;
 }

@@ -3,8 +3,7 @@
  * Special functions against constants of 20 digits, and against one another.
  *
  * The constants were computed with mpmath 1.3.0 (Johansson and others) at 60 digits: Phi from erfc, ln Phi in the far
- * tail from the continued fraction of Mills' ratio, quantiles as roots of ln Phi(x) = ln p for the double nearest to
- * the p written here.
+ * tail from the continued fraction of Mills' ratio.
  */
 #include "base/special.h"
 
@@ -92,63 +91,6 @@ static void test_the_normal_distribution_has_its_limits(void **state) {
     }
 }
 
-static void test_quantiles_are_accurate(void **state) {
-    (void)state;
-    static const double quantiles[][2] = {
-        {0x1p-1074, -38.467405617144346251},
-        {0x1p-1022, -37.519379347144499821},
-        {1e-300, -37.047096299361199237},
-        {1e-200, -30.205594179579643063},
-        {1e-100, -21.273453560965324294},
-        {1e-50, -14.933337534788488981},
-        {1e-20, -9.2623400897984075796},
-        {1e-12, -7.0344838253011319326},
-        {1e-10, -6.3613409024040561991},
-        {1e-5, -4.2648907939228246102},
-        {0.001, -3.0902323061678135354},
-        {0.025, -1.9599639845400542118},
-        {0.0625, -1.5341205443525463117},
-        {0.07421875, -1.4450725798180744226},
-        {0.075, -1.4395314709384559349},
-        {0.125, -1.1503493803760081783},
-        {0.25, -0.67448975019608174320},
-        {0.4375, -0.15731068461017069552},
-        {0.4999, -2.5066283008800749239e-4},
-        {0x1.00000055e63b9p-1, 2.5066282872262044377e-8},
-        {0x1.000000000232fp-1, 2.5065728237018604669e-12},
-        {0.75, 0.67448975019608174320},
-        {0.9, 1.2815515655446005935},
-        {0.95, 1.6448536269514722843},
-        {0.975, 1.9599639845400538556},
-        {0.99, 2.3263478740408407676},
-        {0.999, 3.0902323061678132778},
-        {1 - 0x1p-30, 6.0093535655307438932},
-        {1 - 0x1p-53, 8.2095361516013868556},
-    };
-    for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++) {
-        assert_relative(dpmf_i_base_normal_quantile(quantiles[i][0]), quantiles[i][1], 1e-15);
-    }
-    assert_true(dpmf_i_base_normal_quantile(0.5) == 0);
-    assert_true(dpmf_i_base_normal_quantile(0) == -INFINITY && dpmf_i_base_normal_quantile(1) == INFINITY);
-    assert_true(isnan(dpmf_i_base_normal_quantile(-0.1)) && isnan(dpmf_i_base_normal_quantile(1.1)));
-    assert_true(isnan(dpmf_i_base_normal_quantile(NAN)));
-}
-
-/* Phi^-1(Phi(x)) = x: a relative error e of Phi moves x by e Phi/phi, which is less than e/|x| below 0. */
-static void test_quantiles_undo_the_distribution(void **state) {
-    (void)state;
-    double last = -INFINITY;
-    for (double x = -37; x <= -0.5; x += 0.0173) {
-        const double back = dpmf_i_base_normal_quantile(dpmf_i_base_normal_cdf(x));
-        assert_relative(back, x, 2e-15);
-        assert_true(back > last);
-        last = back;
-    }
-    for (int i = 1; i < 512; i++) { /* 1/2 - i/1024 and 1/2 + i/1024 are exact */
-        assert_true(dpmf_i_base_normal_quantile(0.5 - i * 0x1p-10) == -dpmf_i_base_normal_quantile(0.5 + i * 0x1p-10));
-    }
-}
-
 static void test_logarithms_of_sums_and_differences_are_accurate(void **state) {
     (void)state;
     assert_relative(dpmf_i_base_log_add(1, 2), 2.3132616875182228340, 1e-15);
@@ -198,8 +140,6 @@ int main(void) {
         cmocka_unit_test(test_the_normal_distribution_is_accurate_in_both_tails),
         cmocka_unit_test(test_the_far_tail_has_its_logarithm),
         cmocka_unit_test(test_the_normal_distribution_has_its_limits),
-        cmocka_unit_test(test_quantiles_are_accurate),
-        cmocka_unit_test(test_quantiles_undo_the_distribution),
         cmocka_unit_test(test_logarithms_of_sums_and_differences_are_accurate),
         cmocka_unit_test(test_the_agm_is_accurate),
     };

@@ -8,7 +8,7 @@
  * fail with the probability that it states.
  */
 #include "crypto/crypto.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 
@@ -132,10 +132,9 @@ static void test_instruction_sets_give_the_same_numbers(void **state) {
     }
 }
 
-static void check_pieces(const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision, uint64_t from,
-                         uint64_t *random) {
+static void check_pieces(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t from, uint64_t *random) {
     enum { COUNT = 20000 };
-    const size_t size = precision == DPMF_I_CRYPTO_FLOAT32 ? 4 : 8;
+    const size_t size = precision == DPMF_FLOAT32 ? 4 : 8;
     char *whole = get_memory(COUNT, size), *pieces = get_memory(COUNT + 1, size);
     dpmf_i_crypto_seed_fill(seed, precision, 99, from, COUNT, whole);
     for (size_t done = 0; done < COUNT;) {
@@ -160,8 +159,8 @@ static void test_a_row_of_seeds_does_not_depend_on_its_pieces(void **state) {
     fill_key(key, 2);
     check_ok(dpmf_i_crypto_seed_open(key, &seed));
     for (int i = 0; i < 20; i++) {
-        check_pieces(seed, DPMF_I_CRYPTO_FLOAT32, (uint64_t)i * 1000001, &random);
-        check_pieces(seed, DPMF_I_CRYPTO_FLOAT64, (uint64_t)i << 45 | 13, &random);
+        check_pieces(seed, DPMF_FLOAT32, (uint64_t)i * 1000001, &random);
+        check_pieces(seed, DPMF_FLOAT64, (uint64_t)i << 45 | 13, &random);
     }
     dpmf_i_crypto_seed_close(seed);
     dpmf_i_crypto_seed_close(NULL);
@@ -179,11 +178,11 @@ static void test_rows_keys_and_precisions_have_nothing_in_common(void **state) {
     check_ok(dpmf_i_crypto_seed_open(key, &seed));
     key[31] ^= 1;
     check_ok(dpmf_i_crypto_seed_open(key, &other));
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, 0, 0, COUNT, x[0]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, 1, 0, COUNT, x[1]);
-    dpmf_i_crypto_seed_fill(other, DPMF_I_CRYPTO_FLOAT32, 0, 0, COUNT, x[2]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, 0, COUNT, COUNT, x[3]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT64, 0, 0, COUNT, y);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 0, 0, COUNT, x[0]);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 1, 0, COUNT, x[1]);
+    dpmf_i_crypto_seed_fill(other, DPMF_FLOAT32, 0, 0, COUNT, x[2]);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 0, COUNT, COUNT, x[3]);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, 0, 0, COUNT, y);
     for (int a = 0; a < 4; a++) {
         double sum = 0;
         for (int i = 0; i < COUNT; i++)
@@ -266,14 +265,14 @@ static void test_known_seeds_stay_the_same(void **state) {
         if (strcmp(kind, "float32") == 0) {
             uint32_t got;
             float x;
-            dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, row, coordinate, 1, &x);
+            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, row, coordinate, 1, &x);
             memcpy(&got, &x, sizeof got);
             assert_int_equal(got, want);
         } else {
             uint64_t got;
             double x;
             assert_string_equal(kind, "float64");
-            dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT64, row, coordinate, 1, &x);
+            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, row, coordinate, 1, &x);
             memcpy(&got, &x, sizeof got);
             assert_true(got == want);
         }

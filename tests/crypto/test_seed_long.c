@@ -19,7 +19,7 @@ static const double tails[TAILS] = {5, 5.5, 6};
 
 typedef struct tally {
     const dpmf_i_crypto_seed *seed;
-    dpmf_i_crypto_precision precision;
+    dpmf_precision precision;
     uint64_t first_row, rows, chunks;
     double power[5];
     uint64_t bin[BINS + 2], tail[TAILS];
@@ -49,12 +49,12 @@ static void *run(void *context) {
     static _Thread_local float f[CHUNK];
     for (uint64_t row = t->first_row; row < t->first_row + t->rows; row++)
         for (uint64_t c = 0; c < t->chunks; c++) {
-            if (t->precision == DPMF_I_CRYPTO_FLOAT32) {
-                dpmf_i_crypto_seed_fill(t->seed, DPMF_I_CRYPTO_FLOAT32, row, c * CHUNK, CHUNK, f);
+            if (t->precision == DPMF_FLOAT32) {
+                dpmf_i_crypto_seed_fill(t->seed, DPMF_FLOAT32, row, c * CHUNK, CHUNK, f);
                 for (int i = 0; i < CHUNK; i++)
                     x[i] = (double)f[i];
             } else {
-                dpmf_i_crypto_seed_fill(t->seed, DPMF_I_CRYPTO_FLOAT64, row, c * CHUNK, CHUNK, x);
+                dpmf_i_crypto_seed_fill(t->seed, DPMF_FLOAT64, row, c * CHUNK, CHUNK, x);
             }
             count_chunk(t, x);
         }
@@ -108,7 +108,7 @@ static void check_tally(const tally *t, double count) {
     }
 }
 
-static void check_stream(dpmf_i_crypto_precision precision, uint64_t rows, uint64_t chunks) {
+static void check_stream(dpmf_precision precision, uint64_t rows, uint64_t chunks) {
     const uint8_t key[32] = {3, 1, 4, 1, 5, 9};
     tally *all = calloc(THREADS, sizeof *all);
     pthread_t thread[THREADS];
@@ -140,12 +140,12 @@ static void check_stream(dpmf_i_crypto_precision precision, uint64_t rows, uint6
 
 static void test_four_billion_floats_are_normal(void **state) {
     (void)state;
-    check_stream(DPMF_I_CRYPTO_FLOAT32, 1000, 245); /* 4.01e9 */
+    check_stream(DPMF_FLOAT32, 1000, 245); /* 4.01e9 */
 }
 
 static void test_four_hundred_million_doubles_are_normal(void **state) {
     (void)state;
-    check_stream(DPMF_I_CRYPTO_FLOAT64, 100, 245); /* 4.01e8 */
+    check_stream(DPMF_FLOAT64, 100, 245); /* 4.01e8 */
 }
 
 int main(void) {

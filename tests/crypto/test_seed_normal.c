@@ -5,9 +5,10 @@
  *
  * Keys are fixed; had they been drawn at random, a statistical test would fail with the probability that it states.
  */
+#include "base/random.h"
 #include "base/special.h"
 #include "crypto/crypto.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -17,13 +18,6 @@
 
 static const char *const names[] = {"ref", "avx2", "avx512"};
 enum { SETS = 3 };
-
-static uint64_t mix(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 /* What the specification means by the words, without rounding: u, and the angle word of `bits` bits. */
 static void exact_pair(long double u, uint64_t a, int bits, long double *x, long double *y) {
@@ -101,13 +95,13 @@ static void test_floats_are_within_their_error_bound(void **state) {
     for (int i = 0; i < 20000; i++) {
         float_case cases[32];
         for (int j = 0; j < 32; j++) {
-            const uint64_t r = mix(&random), q = mix(&random);
+            const uint64_t r = dpmf_i_base_splitmix(&random), q = dpmf_i_base_splitmix(&random);
             uint32_t word = (uint32_t)r;
             if (i % 4 == 1) word >>= q % 32;          /* small u at all scales, and extended words */
             if (i % 4 == 2) word = ~(word >> q % 32); /* u near 1 */
             uint32_t angle = (uint32_t)(r >> 32);
             if (i % 4 == 3) angle = (angle & 0xC0000000u) | (angle & 0x3FFFFFFFu) >> (q >> 8) % 30; /* small t */
-            cases[j] = (float_case){word, angle, {(uint32_t)(q >> 32), (uint32_t)mix(&random)}};
+            cases[j] = (float_case){word, angle, {(uint32_t)(q >> 32), (uint32_t)dpmf_i_base_splitmix(&random)}};
         }
         worst = fmax(worst, check_floats(cases));
     }
@@ -229,12 +223,12 @@ static void test_doubles_are_within_their_error_bound(void **state) {
     for (int i = 0; i < 10000; i++) {
         double_case cases[32];
         for (int j = 0; j < 32; j++) {
-            const uint64_t r = mix(&random), q = mix(&random);
-            uint64_t word = r, angle = mix(&random);
+            const uint64_t r = dpmf_i_base_splitmix(&random), q = dpmf_i_base_splitmix(&random);
+            uint64_t word = r, angle = dpmf_i_base_splitmix(&random);
             if (i % 4 == 1) word >>= q % 64;
             if (i % 4 == 2) word = ~(word >> q % 64);
             if (i % 4 == 3) angle = (angle & (uint64_t)3 << 62) | (angle & UINT64_MAX >> 2) >> (q >> 8) % 62;
-            cases[j] = (double_case){word, angle, mix(&random)};
+            cases[j] = (double_case){word, angle, dpmf_i_base_splitmix(&random)};
         }
         worst = fmax(worst, check_doubles(cases));
     }
@@ -305,7 +299,7 @@ static void test_a_million_seeds_are_normal_and_uncorrelated(void **state) {
     dpmf_i_crypto_seed *seed = NULL;
     assert_true(x != NULL && f != NULL);
     check_ok(dpmf_i_crypto_seed_open(key, &seed));
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT32, 7, 0, COUNT, f);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 7, 0, COUNT, f);
     for (int i = 0; i < COUNT; i++)
         x[i] = (double)f[i];
     double products[3] = {0}; /* X Y of a pair, X^2 Y^2, neighbours */
@@ -320,7 +314,7 @@ static void test_a_million_seeds_are_normal_and_uncorrelated(void **state) {
     assert_true(fabs(products[1]) < 5.5 * 2 * sqrt(COUNT / 2));
     assert_true(fabs(products[2]) < 5.5 * sqrt(COUNT / 2));
     check_normal(x, COUNT);
-    dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT64, 7, 0, COUNT, x);
+    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, 7, 0, COUNT, x);
     check_normal(x, COUNT);
     dpmf_i_crypto_seed_close(seed);
     free(x);

@@ -40,12 +40,6 @@ static double *random_positive(int64_t count, double decades, uint64_t *seed) {
     return x;
 }
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 /* ---- the instruction sets ---- */
 
 static void run_both(const dpmf_i_kernels_ladder_set *set, dpmf_i_kernels_ladder_one *one,
@@ -100,19 +94,6 @@ static void test_instruction_sets_agree(void **unused) {
         free(scratch), free(want), free(got);
     }
     if (compared == 0) skip(); /* this machine has the reference alone */
-}
-
-static void test_the_instruction_set_asked_for_is_chosen(void **unused) {
-    (void)unused;
-    assert_non_null(dpmf_i_kernels_ladder_find("ref"));
-    assert_string_equal(dpmf_i_kernels_ladder_find("ref")->name, "ref");
-    assert_null(dpmf_i_kernels_ladder_find("avx"));
-    assert_null(dpmf_i_kernels_ladder_find(""));
-    const dpmf_i_kernels_ladder_set *chosen = dpmf_i_kernels_ladder_get();
-    assert_ptr_equal(chosen, dpmf_i_kernels_ladder_find(chosen->name));
-    assert_ptr_equal(chosen, dpmf_i_kernels_ladder_get());
-    const char *wanted = getenv("DPMF_KERNELS");
-    if (wanted != NULL && dpmf_i_kernels_ladder_find(wanted) != NULL) assert_string_equal(chosen->name, wanted);
 }
 
 /* ---- against dense arithmetic ---- */
@@ -375,7 +356,6 @@ static void test_a_chain_says_when_nothing_is_subtracted(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_instruction_sets_agree),
-                                       cmocka_unit_test(test_the_instruction_set_asked_for_is_chosen),
                                        cmocka_unit_test(test_ladders_agree_with_dense_inverses),
                                        cmocka_unit_test(test_nothing_cancels_at_small_shifts),
                                        cmocka_unit_test(test_chains_are_the_transposed_workload),

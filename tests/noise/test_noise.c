@@ -32,7 +32,7 @@ static void test_rows_are_scaled_inverse_noise(void **unused) {
         check_ok(dpmf_i_crypto_seed_open(subkey, &seed));
         for (int t = 0; t < CASE_STEPS; t++) {
             check_ok(dpmf_noise_next(noise, rows[t]));
-            dpmf_i_crypto_seed_fill(seed, DPMF_I_CRYPTO_FLOAT64, (uint64_t)t, 0, CASE_DIM, z[t]);
+            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, (uint64_t)t, 0, CASE_DIM, z[t]);
         }
         for (int i = 0; i < CASE_DIM; i++) {
             for (int t = 0; t < CASE_STEPS; t++)

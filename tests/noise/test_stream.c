@@ -22,7 +22,7 @@ static void check_setting(const char *name, const char *what, const dpmf_strateg
 }
 
 static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed,
-                       dpmf_i_crypto_precision precision) {
+                       dpmf_precision precision) {
     static const struct {
         const char *what;
         int64_t tile, lookahead, first, count;
@@ -69,8 +69,8 @@ static void test_every_stream_has_the_same_bits_in_every_way(void **state) {
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
-        check_bits(name, s, seed, DPMF_I_CRYPTO_FLOAT32);
-        if (k % 3 == 0) check_bits(name, s, seed, DPMF_I_CRYPTO_FLOAT64);
+        check_bits(name, s, seed, DPMF_FLOAT32);
+        if (k % 3 == 0) check_bits(name, s, seed, DPMF_FLOAT64);
         dpmf_strategy_free(s);
     }
     dpmf_i_crypto_seed_close(seed);
@@ -81,7 +81,7 @@ static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS);
-    setting how = plain(DPMF_I_CRYPTO_FLOAT32);
+    setting how = plain(DPMF_FLOAT32);
     float *x = (float *)all_rows(s, seed, &how), y[COUNT];
     how.add = 1;
     how.segments = 6;

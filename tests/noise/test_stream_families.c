@@ -23,12 +23,12 @@ typedef struct run {
     double *z, *y;
 } run;
 
-static void to_doubles(dpmf_i_crypto_precision precision, const void *from, double *to) {
+static void to_doubles(dpmf_precision precision, const void *from, double *to) {
     for (int i = 0; i < COUNT; i++)
-        to[i] = precision == DPMF_I_CRYPTO_FLOAT32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+        to[i] = precision == DPMF_FLOAT32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
 }
 
-static run run_stream(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, dpmf_i_crypto_precision precision) {
+static run run_stream(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, dpmf_precision precision) {
     run r = {dpmf_strategy_steps(s), dpmf_strategy_rows(s), NULL, NULL};
     double row[COUNT];
     const dpmf_i_noise_segment segment = {row, COUNT};
@@ -116,7 +116,7 @@ static void check_all(int64_t n) {
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, n, name);
-        run single = run_stream(s, seed, DPMF_I_CRYPTO_FLOAT32), full = run_stream(s, seed, DPMF_I_CRYPTO_FLOAT64);
+        run single = run_stream(s, seed, DPMF_FLOAT32), full = run_stream(s, seed, DPMF_FLOAT64);
         check_products(name, s, &single, 4e-5);
         check_products(name, s, &full, 1e-11);
         check_step(name, s, &full);

@@ -22,7 +22,7 @@ static void test_seeking_gives_the_rows_of_any_step(void **state) {
         for (int64_t lookahead = 0; lookahead <= 3; lookahead += 3) {
             char name[96];
             dpmf_strategy *s = stream_case(k, STEPS, name);
-            setting how = plain(k % 2 == 0 ? DPMF_I_CRYPTO_FLOAT32 : DPMF_I_CRYPTO_FLOAT64);
+            setting how = plain(k % 2 == 0 ? DPMF_FLOAT32 : DPMF_FLOAT64);
             char *rows = all_rows(s, seed, &how);
             how.options.lookahead = lookahead;
             how.options.tile = 128;
@@ -44,7 +44,7 @@ static void test_seeking_gives_the_rows_of_any_step(void **state) {
 
 /* Saved by one stream and loaded by another, with other tiles and look-ahead; then back before the saved step. */
 static void check_state(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const char *rows,
-                        int64_t stop, dpmf_i_crypto_precision precision) {
+                        int64_t stop, dpmf_precision precision) {
     setting one = plain(precision), other = plain(precision);
     other.options.tile = 64;
     other.options.lookahead = 2;
@@ -76,7 +76,7 @@ static void test_a_saved_state_goes_on_with_the_same_rows(void **state) {
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
-        setting how = plain(k % 2 == 0 ? DPMF_I_CRYPTO_FLOAT64 : DPMF_I_CRYPTO_FLOAT32);
+        setting how = plain(k % 2 == 0 ? DPMF_FLOAT64 : DPMF_FLOAT32);
         char *rows = all_rows(s, seed, &how);
         for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++)
             check_state(name, s, seed, rows, stops[i], how.options.precision);
@@ -90,7 +90,7 @@ static void test_states_of_other_steps_are_refused(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS); /* 9 bands */
-    setting how = plain(DPMF_I_CRYPTO_FLOAT32);
+    setting how = plain(DPMF_FLOAT32);
     char *rows = all_rows(s, seed, &how);
     dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
     uint8_t *bytes = calloc((size_t)dpmf_i_noise_stream_state_size(stream), 1);
@@ -121,7 +121,7 @@ static void test_a_cancelled_seek_leaves_a_stream_that_goes_on(void **state) {
     (void)state;
     dpmf_i_crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(18, STEPS); /* two bands: one row at a time */
-    setting how = plain(DPMF_I_CRYPTO_FLOAT32);
+    setting how = plain(DPMF_FLOAT32);
     char *rows = all_rows(s, seed, &how);
     dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
     dpmf_run run = dpmf_run_defaults();
@@ -145,7 +145,7 @@ static void test_a_stream_gives_no_row_past_its_last_step(void **state) {
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
-        setting how = plain(DPMF_I_CRYPTO_FLOAT32);
+        setting how = plain(DPMF_FLOAT32);
         float row[COUNT], before[COUNT];
         const dpmf_i_noise_segment segment = {row, COUNT};
         dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
@@ -169,7 +169,7 @@ static void test_stream_options_out_of_range_are_refused(void **state) {
     dpmf_strategy *s = plain_case(7, STEPS), *singular = NULL;
     const double rows[] = {1, 0, 0, 1};
     check_ok(dpmf_strategy_create_banded(2, 2, rows, &singular));
-    const dpmf_i_noise_stream_options good = plain(DPMF_I_CRYPTO_FLOAT32).options;
+    const dpmf_i_noise_stream_options good = plain(DPMF_FLOAT32).options;
     dpmf_i_noise_stream_options o = good;
     dpmf_i_noise_stream *stream = NULL;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(NULL, seed, &good, NULL, &stream));
@@ -184,7 +184,7 @@ static void test_stream_options_out_of_range_are_refused(void **state) {
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
     o = good, o.lookahead = -1;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
-    o = good, o.precision = (dpmf_i_crypto_precision)2;
+    o = good, o.precision = (dpmf_precision)2;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
     assert_null(stream);
     check_ok(dpmf_i_noise_stream_create(s, seed, &good, NULL, &stream));
@@ -218,7 +218,7 @@ static void test_a_stream_takes_the_memory_it_announced(void **state) {
         for (int threads = 1; threads <= 3; threads += 2) {
             char name[96];
             dpmf_strategy *s = stream_case(k, STEPS, name);
-            setting how = plain(k % 2 == 0 ? DPMF_I_CRYPTO_FLOAT32 : DPMF_I_CRYPTO_FLOAT64);
+            setting how = plain(k % 2 == 0 ? DPMF_FLOAT32 : DPMF_FLOAT64);
             how.options.lookahead = k % 4;
             if (k % 5 == 0) how.options.scratch = ".";
             uint64_t all = 0, buffers = 0;
@@ -272,7 +272,7 @@ static void test_any_allocation_of_a_stream_may_fail(void **state) {
     static const int which[] = {0, 7, 10, 14, 16, 12, 22, 27};
     for (size_t k = 0; k < sizeof which / sizeof which[0]; k++) {
         dpmf_strategy *s = plain_case(which[k], STEPS);
-        dpmf_i_noise_stream_options o = plain(DPMF_I_CRYPTO_FLOAT32).options;
+        dpmf_i_noise_stream_options o = plain(DPMF_FLOAT32).options;
         o.scratch = k == 2 ? "." : NULL;
         dpmf_i_noise_stream *stream = NULL;
         FAIL_EACH(dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));

@@ -3,6 +3,7 @@
  * The best BLT: gradients against differences, losses against known ones and against brute force (tests/data/blt.csv,
  * made by tests/python/reference_blt.py), options, refusals.
  */
+#include "oracle/oracle.h"
 #include "support/check.h"
 
 #include "optimize/blt/blt.h"
@@ -127,9 +128,9 @@ static void test_the_function_is_the_log_loss_of_the_blt(void **unused) {
             x[i] = wild * check_random(&seed);
         check_ok(dpmf_i_optimize_blt_loss(&p, x, &f, gradient));
         dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(p.count, x);
-        dpmf_i_strategy_blt_losses losses;
+        oracle_losses losses;
         if (!dpmf_i_strategy_blt_is_positive(&c)) continue; /* two gaps the same to a double */
-        check_ok(dpmf_i_strategy_blt_evaluate(&c, p.n, p.k, p.b, &losses));
+        check_ok(oracle_blt_losses(&c, p.n, p.k, p.b, &losses));
         check_near(f, log(p.max_loss ? losses.max_loss : losses.rms_loss), wild > 1 ? 1e-9 : 1e-12);
         if (wild > 1) continue;
         dpmf_i_optimize_blt_gaps(p.count, x, gaps);
@@ -213,9 +214,9 @@ static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
         for (int d = 2; d <= 8; d += 2) {
             dpmf_strategy *s = NULL;
             dpmf_optimization r = {0};
-            dpmf_i_strategy_blt_losses losses;
+            oracle_losses losses;
             check_ok(optimize("prefix", "single", (int64_t)n, with((dpmf_loss)loss, d), &s, &r));
-            check_ok(dpmf_i_strategy_blt_evaluate(dpmf_i_strategy_blt(s), (int64_t)n, 1, (int64_t)n, &losses));
+            check_ok(oracle_blt_losses(dpmf_i_strategy_blt(s), (int64_t)n, 1, (int64_t)n, &losses));
             double value = loss == DPMF_LOSS_MAX ? losses.max_loss : losses.rms_loss;
             assert_true(value < before);
             before = value;

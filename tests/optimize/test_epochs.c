@@ -15,12 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 typedef struct wish {
     const char *text, *participation;
     int64_t n;

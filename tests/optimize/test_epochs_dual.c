@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 static dpmf_workload *as_matrix(const dpmf_workload *a) {
     double *matrix = check_workload_matrix(a);
     dpmf_workload *dense = NULL;

@@ -3,6 +3,7 @@
  * The Toeplitz optimizers: weights, normalization, dense workloads, what is refused, failing allocations; the sweep and
  * the taper.
  */
+#include "oracle/oracle.h"
 #include "support/failing_allocator.h"
 #include "support/optimize_toeplitz_wish.h"
 
@@ -163,13 +164,13 @@ static void test_the_sweep_is_close_to_the_optimum_and_never_below(void **unused
     double norm = 0;
     for (int i = 0; i < 64; i++)
         norm += c[i] * c[i];
-    check_ok(dpmf_i_optimize_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
+    check_ok(oracle_toeplitz_error(a, 64, c, DPMF_LOSS_MAX, &loss));
     check_near(sqrt(norm * loss) / r.loss, 1, 1e-12);
     for (int k = -1; k <= 1; k += 2) { /* no better shift nearby */
         double other = r.shift * (1 + 0.01 * k), square = 0;
         for (int i = 0; i < 64; i++)
             c[i] = 1.0 / (i + 1) + other, square += c[i] * c[i];
-        check_ok(dpmf_i_optimize_toeplitz_direct_loss(a, 64, c, DPMF_LOSS_MAX, &loss));
+        check_ok(oracle_toeplitz_error(a, 64, c, DPMF_LOSS_MAX, &loss));
         assert_true(sqrt(square * loss) > r.loss);
     }
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_sweep(a, 0, DPMF_LOSS_MAX, c, &r));

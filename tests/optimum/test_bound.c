@@ -15,12 +15,6 @@
 
 static const double PI = 3.14159265358979323846, EULER = 0.57721566490153286061;
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 static dpmf_lower_bound bound_of(const dpmf_workload *a, const char *participation, const dpmf_evaluate_options *o) {
     dpmf_participation *p = NULL;
     dpmf_lower_bound found = {-1, -1, NULL};

@@ -58,12 +58,6 @@ static int next_line(FILE *file, const char *kind, reference *r) {
     return 0;
 }
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 /* ---- phi ---- */
 
 typedef struct evaluator {

@@ -25,12 +25,6 @@ static const char *const TEXTS[] = {"prefix",
                                     "nesterov:0.9,decay:0.02,cooldown:0.5:0.1"};
 enum { TEXT_COUNT = sizeof TEXTS / sizeof TEXTS[0] };
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 static dpmf_workload *as_matrix(const dpmf_workload *a) {
     double *matrix = check_workload_matrix(a);
     dpmf_workload *dense = NULL;

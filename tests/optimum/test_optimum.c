@@ -14,12 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dpmf_workload *workload_of(const char *text, int64_t steps) {
-    dpmf_workload *a = NULL;
-    check_ok(dpmf_workload_parse(text, steps, &a));
-    return a;
-}
-
 static dpmf_i_optimum solve(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
     dpmf_i_optimum o = {0};
     check_ok(dpmf_i_optimum_solve(a, max_loss, weights, tolerance, NULL, &o));

@@ -3,6 +3,7 @@
  * BLT: closed forms and inverse parameters against many-digit values (tests/data/blt.csv, made by
  * tests/python/reference_blt.py), the strategy against dense matrices, files, refusals.
  */
+#include "oracle/oracle.h"
 #include "support/check.h"
 
 #include "strategy/blt.h"
@@ -72,12 +73,12 @@ static void test_closed_forms_of_a_blt_agree_with_the_reference(void **unused) {
     for (; next_line(file, "losses", line, sizeof line, f); lines++) {
         int64_t n = strtoll(f[1], NULL, 10), k = strtoll(f[2], NULL, 10), b = strtoll(f[3], NULL, 10);
         dpmf_i_strategy_blt_parameters c = parameters(f[4], f[5]), inverse = dpmf_i_strategy_blt_invert(&c);
-        dpmf_i_strategy_blt_losses losses;
+        oracle_losses losses;
         double sens = strtod(f[6], NULL), row = strtod(f[7], NULL), all = strtod(f[8], NULL);
         check_relative(dpmf_i_strategy_blt_pattern_square(&c, n, k, b), sens, 1e-13);
         check_relative(dpmf_i_strategy_blt_last_row_square(&inverse, n), row, 1e-13);
         check_relative(dpmf_i_strategy_blt_frobenius_square(&inverse, n), all, 1e-13);
-        check_ok(dpmf_i_strategy_blt_evaluate(&c, n, k, b, &losses));
+        check_ok(oracle_blt_losses(&c, n, k, b, &losses));
         check_relative(losses.sensitivity, sqrt(sens), 1e-13);
         check_relative(losses.max_loss, sqrt(sens) * sqrt(row), 1e-13);
         check_relative(losses.rms_loss, sqrt(sens) * sqrt(all / (double)n), 1e-13);
@@ -193,13 +194,13 @@ static void test_the_rational_start_nears_the_square_root(void **unused) {
     for (int i = 0; i < 4; i++)
         for (int d = 1; d <= MAX; d++) {
             dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_rational(d, 4 * (double)steps[i]);
-            dpmf_i_strategy_blt_losses losses;
+            oracle_losses losses;
             double sum = 0;
             assert_true(dpmf_i_strategy_blt_is_positive(&c));
             for (int j = 0; j < d; j++)
                 sum += c.scale[j];
             assert_true(sum < 1);
-            check_ok(dpmf_i_strategy_blt_evaluate(&c, steps[i], 1, steps[i], &losses));
+            check_ok(oracle_blt_losses(&c, steps[i], 1, steps[i], &losses));
             assert_true(losses.max_loss > root[i] * (1 - 1e-6));
             if (d >= 4 + 2 * i) assert_true(losses.max_loss < root[i] * 1.01);
             if (d == MAX) check_relative(losses.max_loss, root[i], 1e-4);
@@ -211,14 +212,14 @@ static void test_closed_forms_refuse_what_they_do_not_hold_for(void **unused) {
     dpmf_i_strategy_blt_parameters rising = dpmf_i_strategy_blt_make(2, half, gap),
                                    mixed = dpmf_i_strategy_blt_make(2, negative, gap);
     dpmf_i_strategy_blt_parameters twice = dpmf_i_strategy_blt_make(2, half, same);
-    dpmf_i_strategy_blt_losses losses = {9, 9, 9};
+    oracle_losses losses = {9, 9, 9};
     (void)unused;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_strategy_blt_evaluate(&rising, 8, 2, 4, &losses));
+    check_fails(DPMF_ERROR_UNSUPPORTED, oracle_blt_losses(&rising, 8, 2, 4, &losses));
     check_message("1.1");
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_strategy_blt_evaluate(&mixed, 8, 1, 8, &losses));
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_strategy_blt_evaluate(&twice, 8, 1, 8, &losses));
+    check_fails(DPMF_ERROR_UNSUPPORTED, oracle_blt_losses(&mixed, 8, 1, 8, &losses));
+    check_fails(DPMF_ERROR_UNSUPPORTED, oracle_blt_losses(&twice, 8, 1, 8, &losses));
     check_near(losses.sensitivity, 9, 0);
-    check_ok(dpmf_i_strategy_blt_evaluate(&rising, 8, 1, 8, &losses));
+    check_ok(oracle_blt_losses(&rising, 8, 1, 8, &losses));
 }
 
 /* ---- the strategy ---- */
@@ -301,8 +302,8 @@ static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     check_ok(dpmf_evaluate(a, NULL, s, &o, &e, NULL));
     check_relative(e.sensitivity.value * e.sensitivity.value, 4.166791846703, 1e-11);
     check_relative(pow(e.max_loss / e.sensitivity.value, 2), 6.733124995055, 1e-11);
-    dpmf_i_strategy_blt_losses closed;
-    check_ok(dpmf_i_strategy_blt_evaluate(dpmf_i_strategy_blt(s), n, 1, n, &closed));
+    oracle_losses closed;
+    check_ok(oracle_blt_losses(dpmf_i_strategy_blt(s), n, 1, n, &closed));
     check_relative(closed.sensitivity, e.sensitivity.value, 1e-13);
     check_relative(closed.max_loss, e.max_loss, 1e-12);
     check_relative(closed.rms_loss, e.rms_loss, 1e-12);

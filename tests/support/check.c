@@ -34,6 +34,12 @@ double check_random(uint64_t *seed) {
     return (double)(*seed >> 11) * 0x1p-52 - 1;
 }
 
+dpmf_workload *workload_of(const char *text, int64_t steps) {
+    dpmf_workload *a = NULL;
+    check_ok(dpmf_workload_parse(text, steps, &a));
+    return a;
+}
+
 static double *numbers(int64_t count) {
     double *x = calloc((size_t)count + 1, sizeof *x);
     assert_non_null(x);

@@ -31,6 +31,9 @@ void check_message(const char *part);
 /* Reproducible numbers in [-1, 1). */
 double check_random(uint64_t *seed);
 
+/* From a text that must be right. */
+dpmf_workload *workload_of(const char *text, int64_t steps);
+
 /* Dense forms by impulses, malloc'ed: A is n x n, C rows x n, W n x rows. */
 double *check_workload_matrix(const dpmf_workload *a);
 double *check_strategy_matrix(const dpmf_strategy *c);

@@ -25,12 +25,12 @@ typedef struct setting {
     int segments, add;
 } setting;
 
-static setting plain(dpmf_i_crypto_precision precision) {
+static setting plain(dpmf_precision precision) {
     return (setting){.options = {.precision = precision, .first = FIRST, .count = COUNT}};
 }
 
 static size_t number_size(const setting *how) {
-    return how->options.precision == DPMF_I_CRYPTO_FLOAT32 ? sizeof(float) : sizeof(double);
+    return how->options.precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
 static dpmf_i_noise_stream *open_stream(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const setting *how,
@@ -39,7 +39,7 @@ static dpmf_i_noise_stream *open_stream(const dpmf_strategy *s, const dpmf_i_cry
     check_ok(dpmf_i_noise_stream_create(s, seed, &how->options, pool, &stream));
     if (how->kernels != NULL) {
         const dpmf_i_kernels_combine_set *set = dpmf_i_kernels_combine_find(how->kernels);
-        stream->kernels = how->options.precision == DPMF_I_CRYPTO_FLOAT32 ? &set->single : &set->full;
+        stream->kernels = how->options.precision == DPMF_FLOAT32 ? &set->single : &set->full;
     }
     return stream;
 }

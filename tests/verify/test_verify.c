@@ -297,8 +297,8 @@ static void test_impulses_give_w(void **unused) {
         float *single = malloc((size_t)(n * rows) * sizeof *single);
         assert_non_null(w);
         assert_non_null(single);
-        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_I_CRYPTO_FLOAT64, n, rows, NULL, NULL, w));
-        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_I_CRYPTO_FLOAT32, n, rows, NULL, NULL, single));
+        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_FLOAT64, n, rows, NULL, NULL, w));
+        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_FLOAT32, n, rows, NULL, NULL, single));
         for (int64_t j = 0; j < n * rows; j++) {
             check_near(w[j], expected[j], 1e-11);
             check_near(single[j], expected[j], 2e-5);

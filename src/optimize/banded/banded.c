@@ -347,8 +347,9 @@ static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_banded_solve(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
-                                         dpmf_optimization *result) {
+/* The best C of `bands` diagonals, n x bands numbers into `rows`. bands <= the separation unless there is one participation
+ * only. */
+static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     double *best = NULL;
     problem s = {0};
@@ -378,7 +379,7 @@ dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strate
     dpmf_status status = DPMF_OK;
     TRY(check(task->workload, bands));
     TRY_DONE(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &rows));
-    TRY_DONE(dpmf_i_optimize_banded_solve(task, bands, rows, &found));
+    TRY_DONE(best_rows(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));
     *result = found;
 done:

@@ -111,13 +111,4 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workloa
 /* The C of n steps made from one of `small` < n steps, 4 bands at least: its ends kept, its middle drawn out. */
 void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
-/* ---- the whole (optimize/banded/banded.c) ---- */
-
-/*
- * The best C of `bands` diagonals for the task (whose own `bands` is not read), n x bands numbers into `rows`; for
- * other families that end in a banded C. bands <= the separation unless there is one participation only.
- */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_solve(const dpmf_i_optimize_task *task, int64_t bands, double *rows,
-                                                         dpmf_optimization *result);
-
 #endif

@@ -50,10 +50,6 @@ static inline double dpmf_i_optimize_toeplitz_weight(const dpmf_i_optimize_toepl
     return e->rms ? (double)(e->n - i) / (double)e->n : 1;
 }
 
-/* E from all n steps one after the other, O(n bands) with the fastest kernels: what the shortcuts are measured by. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_direct_loss(const dpmf_workload *workload, int64_t bands,
-                                                                 const double *c, dpmf_loss loss, double *value);
-
 /* ---- S: optimize/toeplitz/sensitivity.c ---- */
 
 /*

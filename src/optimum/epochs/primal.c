@@ -17,34 +17,12 @@
 #include <math.h>
 #include <string.h>
 
-/* J X J in place. */
-static void reverse(int64_t count, double *x) {
-    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
-        double kept = x[i];
-        x[i] = x[j];
-        x[j] = kept;
-    }
-}
-
-/* J X' J in place: entries change places across the other diagonal. In tiles, since one side is read by columns. */
-static void reverse_across(int64_t n, double *x) {
-    enum { TILE = 32 };
-    for (int64_t top = 0; top < n; top += TILE)
-        for (int64_t side = 0; side < n - top; side += TILE)
-            for (int64_t i = top; i < top + TILE && i < n; i++)
-                for (int64_t j = side; j < side + TILE && j < n - 1 - i; j++) {
-                    double *one = x + i * n + j, *other = x + (n - 1 - j) * n + n - 1 - i, kept = *one;
-                    *one = *other;
-                    *other = kept;
-                }
-}
-
 dpmf_status dpmf_i_optimum_epochs_factor(int64_t n, double *x, int *definite) {
-    reverse(n * n, x);
+    dpmf_i_base_reverse(n * n, x);
     dpmf_status status = dpmf_i_base_cholesky(n, x);
     *definite = status != DPMF_ERROR_NUMERICAL;
     if (status != DPMF_OK) return *definite ? status : DPMF_OK;
-    reverse_across(n, x);
+    dpmf_i_base_reverse_across(n, x);
     return DPMF_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * AES-256 in counter mode, and normal numbers made of it: the kernels, compiled once per instruction set from
- * seed_body.inc with identical results. docs/noise.md, "The seed stream", is the specification.
+ * body.inc with identical results. docs/noise.md, "The seed stream", is the specification.
  *
  * The counter of a block is 16 bytes, little endian: bits 0-63 the index of the block, bits 64-123 the row, bits
  * 124-127 the domain.
@@ -49,7 +49,7 @@ typedef struct dpmf_i_kernels_seed_words {
 
 /* Functions that return int return 1, or 0 if libcrypto refused to encrypt (the portable set alone can). */
 typedef struct dpmf_i_kernels_seed_set {
-    const char *name; /* "ref", "avx2", "avx512" */
+    const char *name; /* of the instruction set (kernels/isa.h) */
     dpmf_status (*open)(const uint8_t key[32], dpmf_i_kernels_seed_key *out);
     void (*close)(dpmf_i_kernels_seed_key *key); /* gives back what open made; the caller wipes *key */
     /* out = the encrypted counters (high, index), (high, index + 1), ...: 16 bytes a block */
@@ -67,8 +67,8 @@ void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_
 void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y);
 
 /*
- * The set that goes with dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. A machine with
- * AVX-512 but without VAES gets "avx2"; one without AES instructions "ref".
+ * The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). A machine
+ * with AVX-512 but without VAES gets "avx2"; one without AES instructions "ref".
  */
 const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_get(void);
 const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_find(const char *name);

@@ -7,7 +7,7 @@
  * the first that is free.
  */
 #include "base/memory.h"
-#include "kernels/seed.h"
+#include "kernels/seed/seed.h"
 
 #include <math.h>
 #include <openssl/evp.h>
@@ -86,7 +86,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
     *y = double_of_bits(s ^ change);
 }
 
-#include "kernels/seed_body.inc"
+#include "kernels/seed/body.inc"
 
 /*
  * u = (80 bits + 1/2) / 2^80: the word, and 24 bits each of two words more. With n from the exponent, 2^n u is in
@@ -204,7 +204,7 @@ static void more_bits(const source *from, dpmf_i_kernels_seed_domain domain, uin
         *from->good = 0;
 }
 
-#include "kernels/seed_units.inc"
+#include "kernels/seed/units.inc"
 
 static void floats_of_unit(const source *from, uint64_t index, const uint8_t *bytes, float *out) {
     uint32_t words[4 * UNIT];

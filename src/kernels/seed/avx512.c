@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seed noise with AVX-512 and VAES: four blocks in a register, sixteen in flight. */
-#include "kernels/seed_aes.inc"
+#include "kernels/seed/aes.inc"
 
 typedef float vf __attribute__((vector_size(64)));
 typedef double vd __attribute__((vector_size(64)));
@@ -136,5 +136,5 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
 
 #define KERNEL_SET dpmf_i_kernels_seed_avx512
 #define KERNEL_NAME "avx512"
-#include "kernels/seed_body.inc"
-#include "kernels/seed_vector.inc"
+#include "kernels/seed/body.inc"
+#include "kernels/seed/vector.inc"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seed noise with AVX2 and AES-NI: one block in a register, eight in flight, two to a vector of words. */
-#include "kernels/seed_aes.inc"
+#include "kernels/seed/aes.inc"
 
 typedef float vf __attribute__((vector_size(32)));
 typedef double vd __attribute__((vector_size(32)));
@@ -140,5 +140,5 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
 
 #define KERNEL_SET dpmf_i_kernels_seed_avx2
 #define KERNEL_NAME "avx2"
-#include "kernels/seed_body.inc"
-#include "kernels/seed_vector.inc"
+#include "kernels/seed/body.inc"
+#include "kernels/seed/vector.inc"

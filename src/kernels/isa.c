@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Picks the instruction set once: the widest that processor and operating system have, or what DPMF_KERNELS names. */
+#include "kernels/isa.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[DPMF_I_KERNELS_ISA_COUNT] = {"avx512", "avx2", "ref"};
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+static int has_vectors(dpmf_i_kernels_isa set) {
+    __builtin_cpu_init(); /* looks at cpuid and at what the system saves (XCR0) */
+    if (set == DPMF_I_KERNELS_ISA_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq");
+    return set == DPMF_I_KERNELS_ISA_REF || __builtin_cpu_supports("avx2");
+}
+
+/* Not all compilers' __builtin_cpu_supports knows these. What the system saves has been looked at with AVX. */
+static int has_aes(dpmf_i_kernels_isa set) {
+    const unsigned aes = 1u << 25, conflict_detection = 1u << 28, byte_and_word = 1u << 30, vaes = 1u << 9;
+    unsigned a, b, c, d;
+    if (set == DPMF_I_KERNELS_ISA_REF) return 1;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & aes)) return 0;
+    if (set == DPMF_I_KERNELS_ISA_AVX2) return 1;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & conflict_detection) && (b & byte_and_word) && (c & vaes);
+}
+#else
+static int has_vectors(dpmf_i_kernels_isa set) {
+    return set == DPMF_I_KERNELS_ISA_REF;
+}
+
+static int has_aes(dpmf_i_kernels_isa set) {
+    return set == DPMF_I_KERNELS_ISA_REF;
+}
+#endif
+
+static int has(dpmf_i_kernels_isa set, int aes) {
+    return has_vectors(set) && (!aes || has_aes(set));
+}
+
+static dpmf_i_kernels_isa chosen[2]; /* for kernels that do not need AES, and for those that do */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void choose(void) {
+    const char *wanted = getenv("DPMF_KERNELS");
+    dpmf_i_kernels_isa first = DPMF_I_KERNELS_ISA_AVX512;
+    for (dpmf_i_kernels_isa set = first; wanted != NULL && set < DPMF_I_KERNELS_ISA_COUNT; set++)
+        if (strcmp(wanted, names[set]) == 0 && has(set, 0)) first = set;
+    for (int aes = 0; aes < 2; aes++) {
+        chosen[aes] = first;
+        while (!has(chosen[aes], aes))
+            chosen[aes]++; /* ends: every machine has the last */
+    }
+}
+
+const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table) {
+    pthread_once(&once, choose);
+    const void *found = table->set[chosen[table->aes]];
+    assert(found != NULL);
+    return found;
+}
+
+const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name) {
+    for (dpmf_i_kernels_isa set = DPMF_I_KERNELS_ISA_AVX512; set < DPMF_I_KERNELS_ISA_COUNT; set++)
+        if (strcmp(name, names[set]) == 0) return has(set, table->aes) ? table->set[set] : NULL;
+    return NULL;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which instruction set the kernels use: chosen once for all of them, and looked up for each in its table. */
+#ifndef DPMF_KERNELS_ISA_H
+#define DPMF_KERNELS_ISA_H
+
+/* The sets, from the widest to the one that every machine has. */
+typedef enum dpmf_i_kernels_isa {
+    DPMF_I_KERNELS_ISA_AVX512,
+    DPMF_I_KERNELS_ISA_AVX2,
+    DPMF_I_KERNELS_ISA_REF,
+    DPMF_I_KERNELS_ISA_COUNT
+} dpmf_i_kernels_isa;
+
+/* One kernel in every set that this build has; NULL in the places of the others. */
+typedef struct dpmf_i_kernels_isa_table {
+    const void *set[DPMF_I_KERNELS_ISA_COUNT];
+    int aes; /* its AVX2 and AVX-512 sets need the instructions for AES too */
+} dpmf_i_kernels_isa_table;
+
+/*
+ * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
+ * names (a name that is unknown, or that this machine does not have, counts as none); read once. Where the machine lacks
+ * what that kernel needs besides, the next narrower set that it has all of.
+ */
+const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table);
+
+/* The kernel by the name of its set ("ref", "avx2", "avx512"), or NULL if this machine or build does not have it. */
+const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the kernels: each of them in every instruction set, looked up by kernels/isa.c. */
+#include "kernels/block.h"
+#include "kernels/combine.h"
+#include "kernels/isa.h"
+#include "kernels/ladder.h"
+#include "kernels/multiply.h"
+#include "kernels/seed/seed.h"
+#include "kernels/toeplitz.h"
+
+#include <stddef.h>
+
+#if defined(__x86_64__)
+#define IF_X86_64(set) &(set)
+#else
+#define IF_X86_64(set) NULL /* other machines leave the files NAME_avx*.c out */
+#endif
+
+/* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
+#define KERNEL(kernel, needs_aes)                                                                                      \
+    extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \
+    static const dpmf_i_kernels_isa_table kernel##_sets = {                                                            \
+        .set[DPMF_I_KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                  \
+        .set[DPMF_I_KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                      \
+        .set[DPMF_I_KERNELS_ISA_REF] = &kernel##_ref,                                                                  \
+        .aes = needs_aes,                                                                                              \
+    };                                                                                                                 \
+    const kernel##_set *kernel##_get(void) {                                                                           \
+        return dpmf_i_kernels_isa_get(&kernel##_sets);                                                                 \
+    }                                                                                                                  \
+    const kernel##_set *kernel##_find(const char *name) {                                                              \
+        return dpmf_i_kernels_isa_find(&kernel##_sets, name);                                                          \
+    }
+
+KERNEL(dpmf_i_kernels_block, 0)
+KERNEL(dpmf_i_kernels_combine, 0)
+KERNEL(dpmf_i_kernels_ladder, 0)
+KERNEL(dpmf_i_kernels_multiply, 0)
+KERNEL(dpmf_i_kernels_seed, 1)
+KERNEL(dpmf_i_kernels_toeplitz, 0)

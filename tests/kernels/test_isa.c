@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice of the instruction set: one for all kernels, made once in a process, or what DPMF_KERNELS names. */
+#include "kernels/block.h"
+#include "kernels/combine.h"
+#include "kernels/isa.h"
+#include "kernels/ladder.h"
+#include "kernels/multiply.h"
+#include "kernels/seed/seed.h"
+#include "kernels/toeplitz.h"
+#include "support/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SETS = DPMF_I_KERNELS_ISA_COUNT };
+static const char *const names[SETS] = {"avx512", "avx2", "ref"}; /* from the widest on */
+
+static int same(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
+}
+
+/* The first set from `from` on that this machine has all of for the seed kernels, or for the others. */
+static int first_from(int from, int seed) {
+    while (seed ? dpmf_i_kernels_seed_find(names[from]) == NULL : dpmf_i_kernels_ladder_find(names[from]) == NULL)
+        from++;
+    return from;
+}
+
+/* In a process that has not chosen yet: 0 if DPMF_KERNELS = wanted (NULL: not set) gives what it should. */
+static int chosen_wrongly(const char *wanted) {
+    int from = 0;
+    if (wanted != NULL)
+        setenv("DPMF_KERNELS", wanted, 1);
+    else
+        unsetenv("DPMF_KERNELS");
+    for (int i = 0; i < SETS; i++)
+        if (wanted != NULL && same(wanted, names[i]) && first_from(i, 0) == i) from = i;
+    const char *name = names[first_from(from, 0)], *seed = names[first_from(from, 1)];
+    int right = same(dpmf_i_kernels_ladder_get()->name, name) && same(dpmf_i_kernels_toeplitz_get()->name, name) &&
+                same(dpmf_i_kernels_combine_get()->name, name) && same(dpmf_i_kernels_multiply_get()->name, name) &&
+                same(dpmf_i_kernels_block_get()->name, name) && same(dpmf_i_kernels_seed_get()->name, seed);
+    setenv("DPMF_KERNELS", same(name, "ref") ? "avx2" : "ref", 1); /* too late */
+    return !(right && same(dpmf_i_kernels_ladder_get()->name, name));
+}
+
+static void test_the_environment_chooses_for_all_kernels(void **state) {
+    static const char *const wanted[] = {NULL, "ref", "avx2", "avx512", "", "avx", "REF", "mmx"};
+    (void)state;
+    for (int i = 0; i < (int)(sizeof wanted / sizeof *wanted); i++) {
+        int how = -1;
+        const pid_t child = fork(); /* the choice is made once in a process, and not yet in this one */
+        assert_true(child >= 0);
+        if (child == 0) _exit(chosen_wrongly(wanted[i]));
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_int_equal(how, 0);
+    }
+}
+
+static void test_a_set_is_found_by_its_name_alone(void **state) {
+    (void)state;
+    for (int i = 0; i < SETS; i++) {
+        const dpmf_i_kernels_ladder_set *ladder = dpmf_i_kernels_ladder_find(names[i]);
+        const dpmf_i_kernels_block_set *block = dpmf_i_kernels_block_find(names[i]);
+        assert_int_equal(ladder == NULL, block == NULL);
+        if (ladder != NULL) assert_string_equal(ladder->name, names[i]);
+        if (block != NULL) assert_string_equal(block->name, names[i]);
+    }
+    assert_non_null(dpmf_i_kernels_ladder_find("ref"));
+    assert_non_null(dpmf_i_kernels_seed_find("ref"));
+    assert_null(dpmf_i_kernels_ladder_find(""));
+    assert_null(dpmf_i_kernels_ladder_find("ref "));
+    assert_null(dpmf_i_kernels_seed_find("mmx"));
+}
+
+static void test_a_place_that_the_build_leaves_out_is_not_found(void **state) {
+    (void)state;
+    int here;
+    const dpmf_i_kernels_isa_table alone = {.set[DPMF_I_KERNELS_ISA_REF] = &here};
+    assert_ptr_equal(dpmf_i_kernels_isa_find(&alone, "ref"), &here);
+    assert_null(dpmf_i_kernels_isa_find(&alone, "avx2"));
+    assert_null(dpmf_i_kernels_isa_find(&alone, "avx512"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_environment_chooses_for_all_kernels),
+        cmocka_unit_test(test_a_set_is_found_by_its_name_alone),
+        cmocka_unit_test(test_a_place_that_the_build_leaves_out_is_not_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
