@@ -17,7 +17,7 @@ import tempfile
 
 MOST_FILES = 40
 CROWDED = ("src", "cli", "tests")
-OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks")
+OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour")
 LEAST_WORDS = 3
 REGISTERED = re.compile(r"\bcmocka_unit_test(?:_\w+)?\(\s*(\w+)")
 DEFINED = re.compile(r"^(?:static )?void (\w+)\(void \*\*\w*\)", re.MULTILINE)
