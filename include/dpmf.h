@@ -837,9 +837,10 @@ typedef struct dpmf_noise_options {
     int whole_state;          /* 1: the state file is that of the whole row, not of this shard: one of several processes
                                * keeps it, and a row counts as handed out when that one's part is */
     const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
-    const char *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
-    int rows_may_repeat;  /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
-    dpmf_run run;         /* threads; progress of seeking */
+    const char
+        *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
+    dpmf_run run;        /* threads; progress of seeking */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -908,12 +909,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, cons
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
 
-DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);   /* of the next row */
+DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);     /* of the next row */
 DPMF_API int64_t dpmf_noise_reserved(const dpmf_noise *noise); /* rows that the state file has seen; 0 without one */
-DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);   /* 1: the row before it may not have arrived */
-DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);  /* numbers of a row */
-DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);   /* clip x sigma x sensitivity */
-DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise); /* 0: the mechanism has no sigma, and 1 is taken */
+DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);     /* 1: the row before it may not have arrived */
+DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);    /* numbers of a row */
+DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);     /* clip x sigma x sensitivity */
+DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is taken */
 
 /*
  * A checkpoint: the buffers, so that a resumed run need not make all rows before it again. It is as secret as the key
