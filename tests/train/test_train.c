@@ -2,6 +2,8 @@
 /* Products of matrices, and the clipped sum of a batch against the definition. */
 #include "support/train_reference.h"
 
+#include "kernels/exact.h"
+
 /* ---- products ---- */
 
 static void test_products(void **unused) {
@@ -43,6 +45,47 @@ static void test_products(void **unused) {
         free((void *)rows);
     }
     assert_null(dpmf_i_kernels_multiply_find("none"));
+}
+
+/* Exact products: whole numbers, the same for all instruction sets and in any pieces, against 64-bit integers. */
+static void test_exact_products(void **unused) {
+    const char *sets[] = {"ref", "avx2", "avx512"};
+    const int64_t shapes[][3] = {{1, 1, 1}, {10, 784, 130}, {7, 83, 5}, {128, 64, 37}, {3, 17, 300}, {2, 33, 0}};
+    const double xi = 0x1p-50, beta = 0x1p-3;
+    uint64_t seed = 4;
+    (void)unused;
+    for (int s = 0; s < 6; s++) {
+        const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2], skip = 2;
+        double *a = calloc((size_t)(k * (m + 1) + 1), sizeof *a);
+        float *b = calloc((size_t)(k * (n + 3) + 1), sizeof *b);
+        int64_t *c = calloc((size_t)(m * (n + 1)), sizeof *c), *want = calloc((size_t)(m * (n + 1)), sizeof *want);
+        const float **rows = calloc((size_t)k + 1, sizeof *rows);
+        for (int64_t i = 0; i < k * (m + 1); i++)
+            a[i] = floor(check_random(&seed) * 0x1p21) * (xi / beta);
+        for (int64_t i = 0; i < k * (n + 3); i++)
+            b[i] = (float)(floor(check_random(&seed) * 0x1p20) * beta);
+        for (int64_t p = 0; p < k; p++)
+            rows[p] = b + (k - 1 - p) * (n + 3);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t p = 0; p < k; p++)
+                    want[i * (n + 1) + j] +=
+                        (int64_t)(a[p * (m + 1) + i] / (xi / beta)) * (int64_t)((double)rows[p][skip + j] / beta);
+        for (int v = 0; v < 3; v++) {
+            const dpmf_i_kernels_exact_set *kernels = dpmf_i_kernels_exact_find(sets[v]);
+            if (kernels == NULL) continue;
+            memset(c, 0, (size_t)(m * (n + 1)) * sizeof *c);
+            const dpmf_i_kernels_exact job = {m, n, k, a, m + 1, rows, skip, 1 / xi, c, n + 1};
+            kernels->multiply(&job);
+            assert_memory_equal(c, want, (size_t)(m * (n + 1)) * sizeof *c);
+        }
+        free(a);
+        free(b);
+        free(c);
+        free(want);
+        free((void *)rows);
+    }
+    assert_null(dpmf_i_kernels_exact_find("none"));
 }
 
 static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads) {
@@ -224,11 +267,9 @@ static void test_count_of_clipped(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_clip_norm),
-        cmocka_unit_test(test_cancelling_user),
-        cmocka_unit_test(test_subnormal_derivatives),
+        cmocka_unit_test(test_products),         cmocka_unit_test(test_exact_products),
+        cmocka_unit_test(test_gradient),         cmocka_unit_test(test_clip_norm),
+        cmocka_unit_test(test_cancelling_user),  cmocka_unit_test(test_subnormal_derivatives),
         cmocka_unit_test(test_count_of_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
