@@ -39,10 +39,7 @@ static bool same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
 
 static int load_mechanism(const arguments *given, account *a) {
     if (given->operand == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_load(given->operand, &a->mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT;
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    int code = check_sensitivity(a->mechanism, given->operand, (int)given->count[OPTION_THREADS]);
+    int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
     dpmf_adjacency held = dpmf_mechanism_adjacency(a->mechanism);
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
@@ -62,6 +59,22 @@ static int load_mechanism(const arguments *given, account *a) {
     return 0;
 }
 
+/*
+ * Where the test is a part of the mechanism its coins are too: chosen by whoever asks, they could be chosen until the
+ * answer pleases. So they are fresh, and recorded.
+ */
+static int draw_coins(const arguments *given, account *a) {
+    uint8_t coins[DPMF_KEY_SIZE];
+    if (option_given(given, OPTION_SEED))
+        return fail(EXIT_USAGE, "--seed and --unconditional exclude each other: the coins of the test are fresh");
+    dpmf_status status = dpmf_key_create(coins);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    a->how.seed = 0;
+    for (int i = 0; i < 6; ++i) /* 48 bits: exact in every reader of JSON */
+        a->how.seed = a->how.seed << 8 | coins[i];
+    return 0;
+}
+
 static int read_options(const arguments *given, account *a) {
     const char *sampling = option_text(given, OPTION_SAMPLING);
     a->how = dpmf_account_options_defaults();
@@ -78,7 +91,7 @@ static int read_options(const arguments *given, account *a) {
     a->how.samples = given->count[OPTION_SAMPLES];
     a->how.seed = (uint64_t)given->count[OPTION_SEED];
     a->how.run = run_with((int)given->count[OPTION_THREADS]);
-    return 0;
+    return a->how.unconditional ? draw_coins(given, a) : 0;
 }
 
 /* Options that would say nothing are refused, so that nobody believes that they were heeded. */
@@ -218,6 +231,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_integer(t, "accounted_compositions", p->compositions);
     json_double(t, "accounted_probability", p->probability);
     json_bool(t, "slack_met", p->slack_met != 0);
+    if (a->how.unconditional) json_integer(t, "coins", (int64_t)a->how.seed);
     if (option_given(given, OPTION_CURVE)) {
         json_open(t, "curve", '[');
         for (int i = 0; i < CURVE_POINTS; ++i) {
@@ -249,6 +263,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     table_text(t, "sampling", sampling);
     table_integer(t, "compositions", steps_of(a));
+    if (a->how.unconditional) table_integer(t, "coins of the test", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");

@@ -4,10 +4,16 @@
  *
  * With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it row by row:
  * o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t]. Its standard deviation is scale x |B[t,:]|.
+ *
+ * g and the noise are put on one grid, 2^-40 of the noise's size, and added there in 128-bit integers, so that no size of
+ * the numbers swallows the noise; what is made of x after that is post-processing. Running sums themselves (A = prefix)
+ * stay integers until they are printed. Numbers that could not be held in all steps are refused.
  */
+#include "fixed.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "problem.h"
 #include "progress.h"
 #include "rows.h"
 
@@ -28,6 +34,11 @@ typedef struct counter {
     int64_t steps, columns, t;
     int q_bands, r_bands;
     double *error; /* |B[t,:]|, all steps */
+    int places;    /* the grid is 2^-places */
+    fixed limit;   /* what numbers must stay below, in steps of the grid */
+    fixed *sum;    /* the row that is read, then its noisy sum x_t on the grid */
+    fixed *total;  /* running sums; NULL: the workload is another */
+    double *noisy; /* a row of noise */
     double *x, *o; /* the last HISTORY rows of each: row t at (t mod HISTORY) * columns */
     char *line;    /* the line that is being read */
     size_t used, room;
@@ -42,13 +53,26 @@ static double *row_of(const counter *c, double *rows, int64_t t) {
     return rows + t % HISTORY * c->columns;
 }
 
+/* x_t on the grid. The noise is below 2^100 steps: prepare() sees to that but for what no normal number ever is. */
+static dpmf_status add_noise(counter *c) {
+    dpmf_status status = dpmf_noise_next(c->noise, c->noisy);
+    for (int64_t i = 0; status == DPMF_OK && i < c->columns; ++i) {
+        fixed noise = 0;
+        if (!fixed_round(c->noisy[i], c->places, &noise)) return DPMF_ERROR_NUMERICAL;
+        c->sum[i] += noise;
+        if (c->total != NULL) c->total[i] += c->sum[i];
+    }
+    return status;
+}
+
 static dpmf_status next_sums(counter *c) {
     double q[3], r[2];
-    const dpmf_segment whole = {row_of(c, c->x, c->t), c->columns};
     dpmf_status status = dpmf_workload_inverse_row(c->workload, c->t, q, r);
-    if (status == DPMF_OK) status = dpmf_noise_add(c->noise, 1.0, 1, &whole);
-    if (status != DPMF_OK) return status;
+    if (status == DPMF_OK) status = add_noise(c);
+    if (status != DPMF_OK || c->total != NULL) return status;
     double *sums = row_of(c, c->o, c->t);
+    for (int64_t i = 0; i < c->columns; ++i)
+        row_of(c, c->x, c->t)[i] = fixed_value(c->sum[i], c->places);
     for (int64_t i = 0; i < c->columns; ++i) {
         double sum = 0.0;
         for (int j = 0; j <= c->r_bands && j <= c->t; ++j)
@@ -64,14 +88,19 @@ static dpmf_status next_sums(counter *c) {
 static int decimals(double error) {
     if (!(error > 0.0)) return 17;
     int digits = 4 - (int)floor(log10(error));
-    return digits < 0 ? 0 : digits > 30 ? 30 : digits;
+    return digits < 0 ? 0 : digits > 18 ? 18 : digits;
 }
 
 static void add_answer(counter *c) {
     const double error = dpmf_noise_scale(c->noise) * c->error[c->t];
     const double *sums = row_of(c, c->o, c->t);
-    for (int64_t i = 0; i < c->columns; ++i)
-        text_add(&c->answer, "%.*f ", decimals(error), sums[i]);
+    for (int64_t i = 0; i < c->columns; ++i) {
+        if (c->total != NULL)
+            fixed_print(&c->answer, c->total[i], c->places, decimals(error));
+        else
+            text_add(&c->answer, "%.*f", decimals(error), sums[i]);
+        text_add(&c->answer, " ");
+    }
     text_add(&c->answer, "%.6g\n", error);
 }
 
@@ -111,16 +140,18 @@ static int flush_answers(counter *c) {
 
 /* The line's numbers become row t; false, and why, if there are not `columns` of them. */
 static bool read_line(counter *c, char *line, size_t length, char why[WHY]) {
-    char shown[SHOWN], *word, *at = line;
+    char *word, *at = line;
     int64_t found = 0;
-    double *row = row_of(c, c->x, c->t);
     snprintf(why, WHY, "it has a zero byte: numbers are accepted");
     if (strlen(line) != length) return false;
     for (; (word = next_number(&at)) != NULL; ++found) {
         double value = 0.0;
-        snprintf(why, WHY, "%s is not a number: finite decimal numbers are accepted", show(word, shown));
-        if (!read_number(word, &value)) return false;
-        if (found < c->columns) row[found] = value;
+        fixed exact = 0;
+        /* The same words whatever is wrong: they tell where, and nothing of what was there. */
+        snprintf(why, WHY, "number %lld is not a finite decimal number below %.3g in size, which is what is accepted",
+                 (long long)found + 1, fixed_value(c->limit, c->places));
+        if (!read_number(word, &value) || !fixed_read(word, c->places, c->limit, &exact)) return false;
+        if (found < c->columns) c->sum[found] = exact;
     }
     snprintf(why, WHY, "it has %lld numbers: %lld are accepted (--columns)", (long long)found, (long long)c->columns);
     return found == c->columns;
@@ -186,8 +217,30 @@ static int allocate_memory(counter *c) {
     c->error = allocate(c->steps, sizeof *c->error);
     c->x = allocate(HISTORY * c->columns, sizeof *c->x);
     c->o = allocate(HISTORY * c->columns, sizeof *c->o);
+    c->sum = allocate(c->columns, sizeof *c->sum);
+    c->noisy = allocate(c->columns, sizeof *c->noisy);
     c->line = allocate((int64_t)c->room, 1);
-    return c->error != NULL && c->x != NULL && c->o != NULL && c->line != NULL ? 0 : fail_memory();
+    if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0) {
+        c->total = allocate(c->columns, sizeof *c->total);
+        if (c->total == NULL) return fail_memory();
+        memset(c->total, 0, (size_t)c->columns * sizeof *c->total);
+    }
+    return c->error != NULL && c->x != NULL && c->o != NULL && c->sum != NULL && c->noisy != NULL && c->line != NULL
+               ? 0
+               : fail_memory();
+}
+
+/* The grid, and what fits all steps on it; both follow from the options and the mechanism alone. */
+static int choose_grid(counter *c) {
+    const double scale = dpmf_noise_scale(c->noise), least = 0x1p-40, most = 0x1p50;
+    int exponent = 0;
+    if (!(scale >= least && scale <= most))
+        return fail(EXIT_USAGE, "clip x sigma x sensitivity = %.6g: %.3g to %.3g are accepted by count", scale, least,
+                    most);
+    frexp(scale, &exponent);
+    c->places = exponent > 40 ? 0 : 40 - exponent > FIXED_PLACES_MAX ? FIXED_PLACES_MAX : 40 - exponent;
+    c->limit = ((fixed)1 << 125) / c->steps; /* as much again is left for the noise */
+    return 0;
 }
 
 static int open_noise(counter *c) {
@@ -204,10 +257,22 @@ static int open_noise(counter *c) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
+/* Streams have no sampler: a guarantee that rests on one would not hold. */
+static int check_sampling(const counter *c) {
+    char sampling[64], shown[SHOWN];
+    const dpmf_sampling assumed = dpmf_mechanism_sampling(c->mechanism);
+    if (dpmf_sampling_is_none(&assumed)) return 0;
+    if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    return fail(EXIT_UNABLE,
+                "%s: its epsilon rests on secret sampling of the data (%s), and count draws nothing: a mechanism "
+                "without sampling is accepted",
+                show(c->given->operand, shown), sampling);
+}
+
 static int prepare_counter(counter *c) {
-    dpmf_status status = dpmf_mechanism_load(c->given->operand, &c->mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = load_confirmed(c->given->operand, 0, &c->mechanism);
+    if (code == 0) code = check_sampling(c);
+    if (code != 0) return code;
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(c->mechanism);
     c->workload = dpmf_mechanism_workload(c->mechanism);
     c->steps = dpmf_strategy_steps(strategy);
@@ -215,11 +280,12 @@ static int prepare_counter(counter *c) {
     dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
     if (c->q_bands < 0)
         return fail(EXIT_UNABLE, "the workload of the mechanism is a matrix: count takes the named ones (prefix, ...)");
-    int code = allocate_memory(c);
+    code = allocate_memory(c);
     if (code != 0) return code;
     dpmf_run run = run_with(0);
-    status = dpmf_error_compute(c->workload, strategy, &run, c->error);
-    return status == DPMF_OK ? open_noise(c) : fail_status(status, NULL);
+    dpmf_status status = dpmf_error_compute(c->workload, strategy, &run, c->error);
+    code = status == DPMF_OK ? open_noise(c) : fail_status(status, NULL);
+    return code == 0 ? choose_grid(c) : code;
 }
 
 static int print_done(const counter *c) {
@@ -256,6 +322,9 @@ int cmd_count(const arguments *given) {
     free(c.error);
     free(c.x);
     free(c.o);
+    free(c.sum);
+    free(c.total);
+    free(c.noisy);
     free(c.line);
     dpmf_noise_free(c.noise);
     dpmf_mechanism_free(c.mechanism);

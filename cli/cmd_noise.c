@@ -3,6 +3,7 @@
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "problem.h"
 #include "progress.h"
 #include "rows.h"
 
@@ -29,12 +30,14 @@ typedef struct request {
 static int check_usage(const arguments *given) {
     bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
     bool seed = option_given(given, OPTION_TESTING_SEED), state = option_given(given, OPTION_STATE);
+    bool without = option_given(given, OPTION_NO_STATE);
     if (!option_given(given, OPTION_DIM)) return fail(EXIT_USAGE, "--dim is needed: --dim M, the numbers of a row");
     if (!option_given(given, OPTION_ROWS) && !dry) return fail(EXIT_USAGE, "--rows is needed: --rows A:B, from 0");
     if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
     if (state && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
-    if (option_given(given, OPTION_REPLAY) && !state)
+    if (state && without) return fail(EXIT_USAGE, "--state and --no-state exclude each other");
+    if (option_given(given, OPTION_REPLAY) && !state && (!key || without))
         return fail(EXIT_USAGE, "--replay needs --state: it is about rows that the state file has seen");
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT) && !dry)
         return fail(EXIT_USAGE, "--json needs --out: rows and JSON would both go to standard output");
@@ -67,6 +70,8 @@ static void read_options(const arguments *given, request *r) {
     r->options.count = option_given(given, OPTION_SHARD) ? given->count[OPTION_SHARD] : 0;
     r->options.state = given->text[OPTION_STATE];
     r->options.replay = option_given(given, OPTION_REPLAY);
+    r->options.key_file = given->text[OPTION_KEY_FILE];
+    r->options.rows_may_repeat = option_given(given, OPTION_NO_STATE);
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
     r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
@@ -135,7 +140,8 @@ static int open_noise(request *r) {
 /* Rows are made some at a time, so that short ones do not each cost a system call. */
 static int allocate_rows(request *r) {
     const int64_t row = r->count * (int64_t)r->number_size, together = 1 << 20;
-    r->at_once = r->options.state != NULL || row >= together ? 1 : together / row;
+    const bool kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
+    r->at_once = kept || row >= together ? 1 : together / row;
     if (r->at_once > r->last - r->first) r->at_once = r->last - r->first;
     r->rows = allocate(r->at_once, row);
     return r->rows != NULL ? 0 : fail_memory();
@@ -148,6 +154,10 @@ static void explain(request *r) {
     if (!dpmf_noise_calibrated(r->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
     if (option_given(r->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
+    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    char sampling[64];
+    if (assumed.kind != DPMF_SAMPLING_NONE && dpmf_sampling_format(&assumed, sampling) == DPMF_OK)
+        fail(0, "the mechanism's epsilon holds only for a run that draws its batches in secret by %s", sampling);
 }
 
 static int write_header(const request *r, row_output *out) {
@@ -185,6 +195,9 @@ static int write_rows(request *r, row_output *out) {
 static int print_done(const request *r) {
     text_buffer t = {0};
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
+    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    char sampling[64];
+    if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     json_begin(&t);
     json_text(&t, "family", dpmf_strategy_family(strategy));
     json_integer(&t, "steps", dpmf_strategy_steps(strategy));
@@ -201,6 +214,7 @@ static int print_done(const request *r) {
     json_double(&t, "scale", dpmf_noise_scale(r->noise));
     json_bool(&t, "calibrated", dpmf_noise_calibrated(r->noise) != 0);
     json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
+    json_text(&t, "sampling", sampling);
     json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
     json_text(&t, "digest", dpmf_mechanism_digest(r->mechanism));
     json_text(&t, "out", r->given->text[OPTION_OUT]);
@@ -226,10 +240,8 @@ static int make_rows(request *r) {
 }
 
 static int run_request(request *r) {
-    dpmf_status status = dpmf_mechanism_load(r->given->operand, &r->mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    int code = read_rows(r->given, dpmf_strategy_steps(dpmf_mechanism_strategy(r->mechanism)), r);
+    int code = load_confirmed(r->given->operand, (int)r->given->count[OPTION_THREADS], &r->mechanism);
+    if (code == 0) code = read_rows(r->given, dpmf_strategy_steps(dpmf_mechanism_strategy(r->mechanism)), r);
     if (code != 0) return code;
     return option_given(r->given, OPTION_DRY_RUN) ? dry_run(r) : make_rows(r);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report: one HTML page about a mechanism file. The page appears when it is complete. */
 #include "options/verbs.h"
+#include "problem.h"
 #include "progress.h"
 #include "report/report.h"
 #include "rows.h"
@@ -46,10 +47,8 @@ int cmd_report(const arguments *given) {
     if (!option_given(given, OPTION_OUT)) return fail(EXIT_USAGE, "--out is needed: -o PAGE.html, the page to write");
     const char *slash = strrchr(given->operand, '/');
     r.name = slash != NULL ? slash + 1 : given->operand;
-    dpmf_status status = dpmf_mechanism_load(given->operand, &r.mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    int code = make_page(&r, &t);
+    int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &r.mechanism);
+    if (code == 0) code = make_page(&r, &t);
     if (code == 0) code = write_page(given->text[OPTION_OUT], &t);
     text_free(&t);
     report_free(&r);

@@ -35,6 +35,10 @@ static int check_usage(const arguments *given) {
     if (option_given(given, OPTION_CHECKPOINT) && !key && !seed)
         return fail(EXIT_USAGE,
                     "--checkpoint needs --key-file: without it the key is fresh, and nothing can be resumed");
+    if (option_given(given, OPTION_STATE) && option_given(given, OPTION_NO_STATE))
+        return fail(EXIT_USAGE, "--state and --no-state exclude each other");
+    if (option_given(given, OPTION_STATE) && !key && !seed)
+        return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (option_given(given, OPTION_EVERY) && !option_given(given, OPTION_CHECKPOINT))
         return fail(EXIT_USAGE, "--every needs --checkpoint FILE");
     if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
@@ -48,6 +52,20 @@ dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
         return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
     if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
     return dpmf_key_create(key);
+}
+
+/* The state file: as asked, or beside the key file; one for each of several processes. */
+static int find_state(training *t) {
+    const arguments *given = t->given;
+    const char *path = given->text[OPTION_STATE], *key = given->text[OPTION_KEY_FILE];
+    int length = 0;
+    if (option_given(given, OPTION_NOISELESS) || option_given(given, OPTION_NO_STATE)) return 0;
+    if (path != NULL) length = snprintf(t->state, sizeof t->state, "%s", path);
+    if (path == NULL && key != NULL) length = snprintf(t->state, sizeof t->state, "%s.state", key);
+    if (length > 0 && length < TRAINING_PATH && training_together != NULL)
+        length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%lld-of-%lld",
+                           (long long)training_together->part, (long long)training_together->parts);
+    return length < TRAINING_PATH ? 0 : fail(EXIT_USAGE, "--state: the name is too long");
 }
 
 static void read_options(training *t) {
@@ -66,6 +84,7 @@ static void read_options(training *t) {
     o->schedule = t->schedule;
     o->seed = (uint64_t)given->count[OPTION_SEED];
     o->run = run_with((int)given->count[OPTION_THREADS]);
+    o->state = t->state[0] != '\0' ? t->state : NULL;
     if (training_together != NULL) {
         o->part = training_together->part;
         o->parts = training_together->parts;
@@ -83,6 +102,22 @@ static int resume(training *t) {
     return 0;
 }
 
+/* What the state file knows of the run: begun before, complete, or lost. */
+static int check_begun(training *t) {
+    const char *checkpoint = t->given->text[OPTION_CHECKPOINT], *out = t->given->text[OPTION_OUT];
+    const int64_t begun = dpmf_trainer_begun(t->trainer), step = dpmf_trainer_step(t->trainer);
+    if (checkpoint == NULL && begun > 0)
+        return fail(EXIT_UNABLE,
+                    "this run was begun before: the noise of %lld of its %lld steps has been handed out, and without "
+                    "--checkpoint there is nothing to go on from; a new run needs a new --key-file",
+                    (long long)begun, (long long)t->steps);
+    if (step == t->steps && (out == NULL || access(out, F_OK) == 0))
+        return fail(EXIT_UNABLE, "this run is complete: all of its %lld steps were taken, and none is taken again",
+                    (long long)t->steps);
+    t->begun_before = begun;
+    return 0;
+}
+
 static int get_mechanism(training *t) {
     return training_together != NULL ? training_together->mechanism(t) : training_mechanism(t);
 }
@@ -93,8 +128,26 @@ static int get_key(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
+/* A state file that says "another" does not know in what; a checkpoint does. */
+static int explain_another(training *t) {
+    const char *path = t->given->text[OPTION_CHECKPOINT];
+    dpmf_trainer_options without = t->how;
+    char said[600];
+    snprintf(said, sizeof said, "%s; a key file serves one run: another needs its own --key-file or --state",
+             dpmf_last_error());
+    without.state = NULL;
+    if (path != NULL && access(path, F_OK) == 0 && training_together == NULL &&
+        dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &without, &t->trainer) == DPMF_OK) {
+        dpmf_status status = dpmf_trainer_load(t->trainer, path);
+        if (status != DPMF_OK) return fail_status(status, NULL);
+    }
+    return fail(EXIT_USAGE, "%s", said);
+}
+
 static int open_trainer(training *t) {
     dpmf_status status = dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &t->how, &t->trainer);
+    if (status == DPMF_ERROR_ARGUMENT && t->how.state != NULL && access(t->how.state, F_OK) == 0)
+        return explain_another(t);
     dpmf_key_wipe(t->key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     /* Test data that do not fit are better found now than after the last step. */
@@ -107,13 +160,16 @@ static int prepare_training(training *t) {
     int code = all(training_data(t));
     if (code == 0) code = get_mechanism(t);
     if (code != 0) return code;
+    code = find_state(t);
+    if (code != 0) return code;
     read_options(t);
     code = get_key(t);
     if (code == 0) code = all(training_sampler(t));
     if (code == 0 && team != NULL) code = team->agree(t);
     if (code == 0) code = all(open_trainer(t));
     if (code != 0) return code;
-    return team != NULL ? team->resume(t) : resume(t);
+    code = team != NULL ? team->resume(t) : resume(t);
+    return code == 0 ? all(check_begun(t)) : code;
 }
 
 static int save_checkpoint(training *t) {
@@ -173,6 +229,12 @@ static int train(training *t) {
     code = write_weights(t);
     if (code == 0) code = training_print(t);
     if (code != 0) return code;
+    if (t->resumed_at == t->steps) fail(0, "this run was complete: no step was taken, and this is its model");
+    if (t->resumed_at == 0 && t->begun_before > 0)
+        fail(0,
+             "this run was begun before and had no checkpoint: its first %lld steps were taken again, with the same "
+             "sums",
+             (long long)(t->begun_before < t->steps ? t->begun_before : t->steps));
     if (t->how.noiseless) fail(0, "not private: no noise was added");
     if (!t->how.noiseless && option_given(t->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");

@@ -20,22 +20,16 @@ void problem_free(problem *p) {
     memset(p, 0, sizeof *p);
 }
 
-int check_sensitivity(const dpmf_mechanism *mechanism, const char *path, int threads) {
-    const dpmf_sensitivity claimed = dpmf_mechanism_evaluation(mechanism).sensitivity;
-    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
-    dpmf_sensitivity found;
+int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     char shown[SHOWN];
-    how.adjacency = dpmf_mechanism_adjacency(mechanism);
-    how.sensitivity = dpmf_mechanism_sensitivity_bound(mechanism);
-    how.of = claimed.of;
-    how.run = run_with(threads);
-    dpmf_status status = dpmf_sensitivity_compute(dpmf_mechanism_strategy(mechanism),
-                                                  dpmf_mechanism_participation(mechanism), &how, &found);
+    const dpmf_run run = run_with(threads);
+    dpmf_status status = dpmf_mechanism_load(path, out);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
+    status = dpmf_mechanism_confirm(*out, &run, NULL);
     progress_clear();
-    if (found.value <= claimed.value * (1.0 + 1e-9)) return 0; /* rounding of another machine */
-    return fail(EXIT_UNABLE, "%s claims the sensitivity %.12g, but it is %.12g: 'dpmf verify' says what else",
-                show(path, shown), claimed.value, found.value);
+    if (status != DPMF_ERROR_FORMAT) return status == DPMF_OK ? 0 : fail_status(status, NULL);
+    return fail(EXIT_UNABLE, "%s: %s; 'dpmf verify' says what else", show(path, shown), dpmf_last_error());
 }
 
 /* ---- what each option describes -------------------------------------------------------------------------------- */

@@ -36,10 +36,10 @@ int problem_from_file(const arguments *given, problem *out);
 void problem_free(problem *p);
 
 /*
- * A guarantee is printed only for a sensitivity that holds: computes that of a loaded mechanism again, and refuses one
- * that claims less. Everything else that a file claims is for `verify`.
+ * A guarantee is printed or relied on only if it holds: the mechanism of a file, its sensitivity and epsilon computed
+ * again; one that claims less is refused. Everything else that a file claims is for `verify`.
  */
-int check_sensitivity(const dpmf_mechanism *mechanism, const char *path, int threads);
+int load_confirmed(const char *path, int threads, dpmf_mechanism **out);
 
 /* The options' own objects. A NULL result means that the option was neither given nor has a default. */
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);

@@ -873,6 +873,16 @@ DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
  */
 DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
 
+/*
+ * Does it keep what it claims? A file says what it likes, and its digest can be computed again by whoever changed it. The
+ * sensitivity and, where a guarantee is claimed, epsilon at its sigma and delta are computed here from the coefficients,
+ * and a claim that is smaller is refused (DPMF_ERROR_FORMAT, naming the figure). Whoever prints a guarantee or relies on
+ * one calls this first. `out` (NULL: not asked) gets the guarantee as computed; its epsilon is 0 where none is claimed.
+ * Answers are kept by digest as long as the process lives, so that asking again costs nothing.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run,
+                                                            dpmf_privacy *out);
+
 /* The bytes of the file, to and from memory; free them with dpmf_bytes_free. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **bytes,
                                                            size_t *size);
@@ -907,8 +917,8 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);
 
 /*
- * From a file of 32 bytes. Refused if it has another size, or if its mode lets anybody but the owner in. A file that is
- * missing is made (mode 0600) if `create` is not 0.
+ * From a file of 32 bytes. Refused if it has another size, if it belongs to another user, or if its mode lets anybody but
+ * the owner in. A file that is missing is made (mode 0600) if `create` is not 0.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZE]);
 
@@ -928,6 +938,9 @@ typedef struct dpmf_noise_options {
     int whole_state;          /* 1: the state file is that of the whole row, not of this shard: one of several processes
                                * keeps it, and a row counts as handed out when that one's part is */
     const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
+    const char
+        *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
     dpmf_run run;        /* threads; progress of seeking */
 } dpmf_noise_options;
 
@@ -976,17 +989,28 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add(dpmf_noise *noise, double fa
                                                     const dpmf_segment *segment);
 
 /*
+ * Declares the sum that the next row will be added to, by a digest of its exact bytes (SHA-256, say). With a state file,
+ * a keyed hash of (row, digest) is on the disk before the row is handed out, and a row that is asked for again, after a
+ * crash, is handed out only for the same digest: otherwise this call fails, naming the row, before anything is released.
+ * A row that was bound must be bound again; one that was not cannot be. To be called before every dpmf_noise_next or
+ * dpmf_noise_add, or before none. Without a state file nothing is kept and nothing refused.
+ */
+#define DPMF_DIGEST_SIZE 32
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, const uint8_t digest[DPMF_DIGEST_SIZE]);
+
+/*
  * Goes to any row, 0 to the number of steps. With a state file: to its next row (all rows before it arrived), or, with
  * the option `replay`, back to any row before: its bits are the same as the first time. Forward past rows that were
  * never handed out is refused.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
 
-DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);   /* of the next row */
-DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);   /* 1: the row before it may not have arrived */
-DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);  /* numbers of a row */
-DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);   /* clip x sigma x sensitivity */
-DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise); /* 0: the mechanism has no sigma, and 1 is taken */
+DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);     /* of the next row */
+DPMF_API int64_t dpmf_noise_reserved(const dpmf_noise *noise); /* rows that the state file has seen; 0 without one */
+DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);     /* 1: the row before it may not have arrived */
+DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);    /* numbers of a row */
+DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);     /* clip x sigma x sensitivity */
+DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is taken */
 
 /* ---- expert ---- */
 
@@ -1204,7 +1228,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, 
  *
  * Two models, softmax regression and one hidden layer (tanh), trained privately: step t sums the gradients of a batch's
  * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and hands that to
- * the optimizer, which is post-processing. Exact per-example norms are found without forming per-example gradients.
+ * the optimizer, which is post-processing. What a unit adds lies on a grid and is clipped there, in integers, and sums are
+ * integers: two data sets that differ in one unit have sums that differ by at most `clip`, exactly.
  *
  * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
  * and on any instruction set. The noise is bound to the data and to every option, so that a run with another learning
@@ -1226,11 +1251,18 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, c
 
 /*
  * CSV: a header line; the column `label` holds 0 to classes - 1, the column `unit` (NULL: none) a user's name, all
- * others finite numbers. No quotes. A message names the line.
+ * others numbers. No quotes. A message names the line. Features that are not finite, here and below, do not end anything:
+ * an example that has one adds 0 to every sum.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
                                                            dpmf_dataset **out);
 
+/*
+ * Holds out at least `held` examples for a test: the last ones, or, with by_unit, all those of as many users as it takes,
+ * from the last user back. What is left keeps the other users, numbered as before.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit,
+                                                        dpmf_dataset **left, dpmf_dataset **out);
 DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
@@ -1241,7 +1273,7 @@ typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf
 
 typedef struct dpmf_trainer_options {
     int64_t hidden;    /* 0: softmax regression; else one hidden layer of so many units */
-    double clip;       /* per unit, at least 2^-100; infinity: none, without noise only */
+    double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
     double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
                         * largest coordinate); 0: never */
     int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is what is clipped */
@@ -1257,11 +1289,15 @@ typedef struct dpmf_trainer_options {
     int noiseless;          /* 1: no noise is added: not private, for tests and comparison */
     /*
      * One of several processes that train together, each with all the data: it sums every parts-th unit of a batch and
-     * adds the noise of its share of the coordinates; `reduce` adds the sums up over all parts, in place.
+     * adds the noise of its share of the coordinates; `reduce` adds the sums up over all parts, in place: integers, so
+     * that the order does not matter.
      */
     int64_t part, parts; /* parts 0 means 1 */
-    dpmf_status (*reduce)(void *context, float *sums, int64_t count);
+    dpmf_status (*reduce)(void *context, int64_t *sums, int64_t count);
     void *reduce_context;
+    /* As for noise. Every row is bound to its sum, so that a resumed run repeats a step only with the same sum. */
+    const char *state, *key_file;
+    int rows_may_repeat;
     dpmf_run run;
 } dpmf_trainer_options;
 
@@ -1283,12 +1319,14 @@ DPMF_API void dpmf_trainer_free(dpmf_trainer *trainer);
 DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
 
 /*
- * One step. A gradient that is not finite is an error (in all parts, if there are several), and nothing of the step is
- * released; whatever fails, the step can be tried again.
+ * One step. Whatever fails, the step can be tried again. A unit whose gradient is not finite adds 0, and nothing tells:
+ * with a clip norm no failure depends on a unit's data. Weights that are no longer finite are an error: they are released,
+ * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
 DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);  /* of the next batch */
 DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer); /* of the mechanism */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer); /* steps whose noise the state file has seen */
 
 /*
  * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same

@@ -9,8 +9,8 @@
  *     parts 4
  *
  * and removes those of the step before. A run killed anywhere leaves a FILE whose parts are all there. FILE itself is not
- * authenticated: it can only name checkpoints that are. Going on needs P processes again: another number rounds sums
- * otherwise, and steps that are repeated would have the same noise on other bits.
+ * authenticated: it can only name checkpoints that are. Going on needs P processes again: each has the noise buffers and
+ * the state file of its share.
  */
 #include "team.h"
 

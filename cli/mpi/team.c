@@ -63,14 +63,14 @@ static dpmf_status share_step(dpmf_status status) {
     }
 }
 
-dpmf_status team_reduce(void *context, float *sums, int64_t count) {
+dpmf_status team_reduce(void *context, int64_t *sums, int64_t count) {
     const int64_t most = 1 << 28; /* numbers in a call: its count is an int */
     (void)context;
     reduced_in_this_step = 1;
     dpmf_status status = share_step(DPMF_OK);
     for (int64_t at = 0; status == DPMF_OK && at < count; at += most) {
         const int64_t part = count - at < most ? count - at : most;
-        MPI_Allreduce(MPI_IN_PLACE, sums + at, (int)part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, sums + at, (int)part, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     }
     return status;
 }

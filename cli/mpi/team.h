@@ -21,7 +21,7 @@ int team_close(int code); /* collective: one message, and the exit code that all
 /* The collective calls of train/train.h. */
 int team_all(int code);
 dpmf_status team_step(dpmf_status status);
-dpmf_status team_reduce(void *context, float *sums, int64_t count);
+dpmf_status team_reduce(void *context, int64_t *sums, int64_t count);
 
 /* Collective: bytes of rank 0, on all. */
 void team_send(void *bytes, int64_t size);

@@ -298,7 +298,7 @@ const option_row options[OPTION_TOTAL] = {
                               .kind = KIND_FLAG,
                               .verbs = ACCOUNT,
                               .help = "monte-carlo: make the test a part of the mechanism; the bound then needs no "
-                                      "confidence"},
+                                      "confidence. Its coins are fresh, and recorded in the answer"},
     [OPTION_WARM] = {.name = "warm",
                      .kind = KIND_FLAG,
                      .verbs = ACCOUNT,
@@ -449,7 +449,8 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FILE,
                          .argument = "FILE",
                          .verbs = NOISE | TRAIN,
-                         .help = "file of the 32-byte key, mode 0600. Made if it is missing"},
+                         .help = "file of the 32-byte key, mode 0600. Made if it is missing. FILE.state beside it "
+                                 "remembers the rows that were had"},
     [OPTION_TESTING_SEED] = {.name = "testing-seed",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -460,9 +461,14 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_STATE] = {.name = "state",
                       .kind = KIND_FILE,
                       .argument = "FILE",
-                      .verbs = NOISE,
+                      .verbs = NOISE | TRAIN,
                       .help = "file that remembers how many rows have been reserved, on the disk before each row is "
-                              "written. Made with row 0; locked while it is used; bound to the key and all options"},
+                              "written. Made with row 0; locked while it is used; bound to the key and all options. "
+                              "Without it: beside the key file"},
+    [OPTION_NO_STATE] = {.name = "no-state",
+                         .kind = KIND_FLAG,
+                         .verbs = NOISE | TRAIN,
+                         .help = "keep no state file beside the key file: rows may repeat, and nobody notices"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,
@@ -506,7 +512,8 @@ const option_row options[OPTION_TOTAL] = {
                          .count_high = MOST_STEPS,
                          .verbs = TRAIN,
                          .help = "evaluate on the last N training examples, and train without them, instead of on the "
-                                 "test data: for the choice of settings"},
+                                 "test data: for the choice of settings. With --unit user: on all examples of the "
+                                 "last users who have N"},
     [OPTION_MODEL] = {.name = "model",
                       .kind = KIND_TEXT,
                       .argument = "MODEL",

@@ -88,6 +88,7 @@ typedef enum option_id {
     OPTION_KEY_FILE,
     OPTION_TESTING_SEED,
     OPTION_STATE,
+    OPTION_NO_STATE,
     OPTION_REPLAY,
     OPTION_DRY_RUN,
     OPTION_DATA,

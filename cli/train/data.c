@@ -50,16 +50,16 @@ static int check_usage(const arguments *given) {
     return 0;
 }
 
-/* The last N examples become the test data; users who have examples on both sides are the caller's to think of. */
+/* The last N examples become the test data, or, where the unit is the user, all those of the last users. */
 static int hold_out(training *t) {
     const int64_t all = dpmf_dataset_count(t->train), held = t->given->count[OPTION_HOLD_OUT];
+    const bool users = option_is(t->given, OPTION_UNIT, "user");
     dpmf_dataset *first = NULL;
     if (held >= all)
         return fail(EXIT_USAGE, "--hold-out %s: fewer than the %lld training examples are accepted",
                     t->given->text[OPTION_HOLD_OUT], (long long)all);
-    dpmf_status status = dpmf_dataset_slice(t->train, all - held, held, &t->test);
-    if (status == DPMF_OK) status = dpmf_dataset_slice(t->train, 0, all - held, &first);
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    dpmf_status status = dpmf_dataset_split(t->train, held, users, &first, &t->test);
+    if (status != DPMF_OK) return fail_status(status, "--hold-out");
     dpmf_dataset_free(t->train);
     t->train = first;
     return 0;

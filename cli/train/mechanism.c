@@ -130,11 +130,9 @@ int training_workload(training *t) {
 /* ---- the mechanism ---- */
 
 static int load_mechanism(training *t, const char *path) {
-    dpmf_status status = dpmf_mechanism_load(path, &t->own);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = load_confirmed(path, (int)t->given->count[OPTION_THREADS], &t->own);
     t->mechanism = t->own;
-    return check_sensitivity(t->own, path, (int)t->given->count[OPTION_THREADS]);
+    return code;
 }
 
 /* From the operand: it settles the steps, and what else was given must agree with it. */

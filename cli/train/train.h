@@ -7,6 +7,8 @@
 #include "options/options.h"
 #include "output.h"
 
+enum { TRAINING_PATH = 4200 };
+
 typedef struct training {
     const arguments *given;
     dpmf_dataset *train, *test;
@@ -23,7 +25,8 @@ typedef struct training {
     dpmf_trainer_options how;
     dpmf_trainer *trainer;
     uint8_t key[DPMF_KEY_SIZE];
-    int64_t resumed_at;
+    char state[TRAINING_PATH];        /* of the state file; empty: none */
+    int64_t resumed_at, begun_before; /* steps of the checkpoint, and of the state file */
     double seconds, accuracy, loss;
 } training;
 
@@ -43,7 +46,7 @@ dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* give
  */
 typedef struct training_team {
     int64_t part, parts;
-    dpmf_status (*reduce)(void *context, float *sums, int64_t count); /* collective, as the trainer wants it */
+    dpmf_status (*reduce)(void *context, int64_t *sums, int64_t count); /* collective, as the trainer wants it */
     int (*all)(int code);                    /* collective: 0 if it is 0 everywhere, else the code of one that failed */
     dpmf_status (*step)(dpmf_status status); /* what dpmf_trainer_next gave here; returns what it was for all */
     int (*mechanism)(training *t);           /* collective: the one of part 0, where it is designed */

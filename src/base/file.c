@@ -195,7 +195,7 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, char out[65]) {
+dpmf_status dpmf_i_base_sha256_bytes(int part_count, const dpmf_i_base_part *parts, uint8_t out[32]) {
     unsigned char digest[32];
     unsigned int size = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -206,6 +206,13 @@ dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, ch
     EVP_MD_CTX_free(context);
     if (!ok) return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256 digest");
     assert(size == sizeof digest);
+    memcpy(out, digest, sizeof digest);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, char out[65]) {
+    uint8_t digest[32];
+    TRY(dpmf_i_base_sha256_bytes(part_count, parts, digest));
     for (size_t i = 0; i < sizeof digest; i++)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
     return DPMF_OK;

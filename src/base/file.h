@@ -16,7 +16,10 @@ typedef struct dpmf_i_base_part {
 DPMF_MUST_CHECK dpmf_status dpmf_i_base_file_write(const char *path, const char *what, int part_count,
                                                    const dpmf_i_base_part *parts);
 
-/* SHA-256 of the parts one after the other, as 64 lower-case hexadecimal digits and a zero (OpenSSL). */
+/* SHA-256 of the parts one after the other (OpenSSL). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_sha256_bytes(int part_count, const dpmf_i_base_part *parts, uint8_t out[32]);
+
+/* As 64 lower-case hexadecimal digits and a zero. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, char out[65]);
 
 #endif

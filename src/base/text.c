@@ -93,6 +93,11 @@ static int scan_decimal(const char *text, size_t length, decimal *d) {
     return 1;
 }
 
+int dpmf_i_base_is_decimal(const char *text, size_t length) {
+    decimal d;
+    return scan_decimal(text, length, &d);
+}
+
 int dpmf_i_base_parse_double(const char *text, size_t length, double *out) {
     decimal d;
     char number[DIGITS_KEPT + 32];

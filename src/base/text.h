@@ -11,6 +11,9 @@
  */
 int dpmf_i_base_parse_double(const char *text, size_t length, double *out);
 
+/* The same form, of any size. */
+int dpmf_i_base_is_decimal(const char *text, size_t length);
+
 /* The same for a whole number; 1e6 and 1.5e3 are whole numbers too. 0 if it is not whole or outside +-2^53. */
 int dpmf_i_base_parse_integer(const char *text, size_t length, int64_t *out);
 

@@ -62,7 +62,7 @@ enum { DPMF_I_CRYPTO_SHOWN_PATH = 320 };
 const char *dpmf_i_crypto_secret_show(const char *path, char out[DPMF_I_CRYPTO_SHOWN_PATH]);
 
 /*
- * Opens a regular file whose mode lets nobody but the owner in; `write`: for reading and writing. A file that is not
+ * Opens a regular file that is ours and whose mode lets nobody but the owner in; `write`: for reading and writing. A file that is not
  * there is no failure: *file is -1.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int write, int *file,
@@ -71,6 +71,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_open(const char *path, const ch
 /* `size` bytes at `place`, all of them. `what` and `path` are for the message. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_read(int file, const char *path, const char *what, int64_t place,
                                                       void *bytes, size_t size);
+DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_put(int file, const char *path, const char *what, int64_t place,
+                                                     const void *bytes, size_t size);
 DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place,
                                                        const void *bytes, size_t size); /* and synced */
 

@@ -2,21 +2,31 @@
 /*
  * Files that only their owner may read.
  *
- * A new file is written under a name that nobody can guess, synced, and then given its own name: by rename, or by link
- * where an existing file must stay. So the name never leads to a part of a file, and of two programs that make the same
- * new file one fails.
+ * A new file has no name while it is written (O_TMPFILE), so that a program that is killed leaves nothing behind; synced,
+ * it is given its own name by link, or, where it replaces another, a temporary name by link and its own by rename. So the
+ * name never leads to a part of a file, and of two programs that make the same new file one fails. Where a file system has
+ * no files without names, the temporary name comes first. Temporary names are .NAME.dpmf-RANDOM.tmp and locked while
+ * their program lives: whoever makes a file of that name next removes those that nobody holds.
  */
 #include "crypto/crypto.h"
 
 #include "base/memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#if !defined(O_TMPFILE) && defined(__O_TMPFILE) /* the C library has it, and shows it to GNU programs only */
+#define O_TMPFILE __O_TMPFILE
+#elif !defined(O_TMPFILE)
+#define O_TMPFILE (O_DIRECTORY | O_CREAT) /* refused by every system: names come first */
+#endif
 
 /* A single read or write moves at most 2^31 - 4096 bytes on Linux; ask for less. */
 #define CHUNK ((size_t)1 << 30)
@@ -48,6 +58,12 @@ static dpmf_status check_kind(int file, const char *path, const char *what, int6
     if (!S_ISREG(info.st_mode))
         return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what,
                                 dpmf_i_crypto_secret_show(path, shown));
+    if (info.st_uid != geteuid())
+        return dpmf_i_base_fail(DPMF_ERROR_IO,
+                                "the %s '%s' belongs to user %lld, who can read and change it: accepted are files of "
+                                "user %lld, who runs this",
+                                what, dpmf_i_crypto_secret_show(path, shown), (long long)info.st_uid,
+                                (long long)geteuid());
     if ((info.st_mode & 077) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' has mode %03o, accepted: 600 or less, the owner alone",
                                 what, dpmf_i_crypto_secret_show(path, shown), (unsigned)info.st_mode & 0777u);
@@ -90,8 +106,8 @@ dpmf_status dpmf_i_crypto_secret_read(int file, const char *path, const char *wh
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
-                                       size_t size) {
+dpmf_status dpmf_i_crypto_secret_put(int file, const char *path, const char *what, int64_t place, const void *bytes,
+                                     size_t size) {
     size_t done = 0;
     while (done < size) {
         ssize_t put = pwrite(file, (const uint8_t *)bytes + done, size - done < CHUNK ? size - done : CHUNK,
@@ -100,81 +116,144 @@ dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *w
         if (put < 0) return dpmf_i_crypto_secret_fail("write", what, path, errno);
         done += (size_t)put;
     }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
+                                       size_t size) {
+    TRY(dpmf_i_crypto_secret_put(file, path, what, place, bytes, size));
     if (fdatasync(file) != 0) return dpmf_i_crypto_secret_fail("sync", what, path, errno);
     return DPMF_OK;
 }
 
+/* ---- new files ---- */
+
+/* One that is being made. */
+typedef struct fresh {
+    const char *path, *what;
+    size_t directory; /* bytes of the path up to its last slash, with it */
+    char *temporary;  /* a name for it; allocated */
+    int named;        /* it has that name */
+    int file;
+} fresh;
+
+static int open_directory(const fresh *f) {
+    char directory[PATH_MAX];
+    if (f->directory >= sizeof directory) return -1;
+    memcpy(directory, f->directory > 0 ? f->path : ".", f->directory > 0 ? f->directory : 1);
+    directory[f->directory > 0 ? f->directory : 1] = '\0';
+    return open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+}
+
 /* So that a new name survives a power cut. Not every file system can. */
-static dpmf_status sync_directory(const char *directory, const char *path, const char *what) {
+static dpmf_status sync_directory(const fresh *f) {
     dpmf_status status = DPMF_OK;
-    int file = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (file < 0 && errno == EACCES) return DPMF_OK; /* a directory that one may write to but not list */
-    if (file < 0) return dpmf_i_crypto_secret_fail("sync the directory of", what, path, errno);
-    if (fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
-        status = dpmf_i_crypto_secret_fail("sync the directory of", what, path, errno);
-    close(file);
+    const int place = open_directory(f);
+    if (place < 0 && errno == EACCES) return DPMF_OK; /* a directory that one may write to but not list */
+    if (place < 0) return dpmf_i_crypto_secret_fail("sync the directory of", f->what, f->path, errno);
+    if (fsync(place) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
+        status = dpmf_i_crypto_secret_fail("sync the directory of", f->what, f->path, errno);
+    close(place);
     return status;
 }
 
-/* The directory part of `path`, a dot and 64 random bits; allocated. */
-static dpmf_status temporary_name(const char *path, size_t directory_length, char **name) {
+/* .NAME.dpmf- and what follows: how the temporary names of a path begin. */
+static void temporary_start(const fresh *f, char out[NAME_MAX + 1]) {
+    snprintf(out, NAME_MAX + 1, ".%.200s.dpmf-", f->path + f->directory);
+}
+
+static dpmf_status name_temporary(fresh *f) {
+    char start[NAME_MAX + 1];
     uint8_t random[32];
-    char *text = NULL;
-    enum { ROOM = sizeof ".dpmf-0123456789abcdef.tmp" };
+    temporary_start(f, start);
+    const size_t room = f->directory + strlen(start) + 16 + sizeof ".tmp";
     TRY(dpmf_i_crypto_key_random(random));
-    TRY(dpmf_i_base_alloc((int64_t)directory_length + ROOM, 1, "a file name", (void **)&text));
-    memcpy(text, path, directory_length);
-    char *end = text + directory_length;
-    end += snprintf(end, ROOM, ".dpmf-");
+    TRY(dpmf_i_base_alloc((int64_t)room, 1, "a file name", (void **)&f->temporary));
+    int used = snprintf(f->temporary, room, "%.*s%s", (int)f->directory, f->path, start);
     for (int i = 0; i < 8; i++)
-        end += snprintf(end, 3, "%02x", random[i]);
-    snprintf(end, 5, ".tmp");
-    *name = text;
+        used += snprintf(f->temporary + used, room - (size_t)used, "%02x", random[i]);
+    snprintf(f->temporary + used, room - (size_t)used, ".tmp");
     return DPMF_OK;
 }
 
-/* Gives the temporary file its name, or fails and says whether that was taken. */
-static dpmf_status give_name(const char *temporary, const char *path, const char *what, int replace, int *existed) {
-    if (replace) return rename(temporary, path) == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("write", what, path, errno);
-    if (link(temporary, path) != 0) {
-        int error = errno;
-        if (existed != NULL) *existed = error == EEXIST;
-        return dpmf_i_crypto_secret_fail("make", what, path, error);
+/* Removes what programs that were killed have left of this path. What cannot be removed is nobody's fault. */
+static void clean_up(const fresh *f) {
+    char start[NAME_MAX + 1];
+    const int place = open_directory(f);
+    DIR *list = place >= 0 ? fdopendir(place) : NULL;
+    if (list == NULL && place >= 0) close(place);
+    if (list == NULL) return;
+    temporary_start(f, start);
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        if (strncmp(entry->d_name, start, strlen(start)) != 0) continue;
+        const int left = openat(place, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (left >= 0 && flock(left, LOCK_EX | LOCK_NB) == 0) unlinkat(place, entry->d_name, 0);
+        if (left >= 0) close(left);
     }
-    unlink(temporary);
+    closedir(list);
+}
+
+/* Open, locked, without a name if that can be had. */
+static dpmf_status open_fresh(fresh *f) {
+    const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
+    const int place = open_directory(f);
+    f->file = place >= 0 ? openat(place, ".", flags | O_TMPFILE, 0600) : -1;
+    if (place >= 0) close(place);
+    if (f->file < 0) {
+        f->file = open(f->temporary, flags | O_CREAT | O_EXCL, 0600);
+        f->named = f->file >= 0;
+    }
+    if (f->file < 0) return dpmf_i_crypto_secret_fail("write", f->what, f->path, errno);
+    if (flock(f->file, LOCK_EX | LOCK_NB) != 0) return dpmf_i_crypto_secret_fail("lock", f->what, f->path, errno);
     return DPMF_OK;
+}
+
+/* A name for a file that may have none yet; 0 or an errno. */
+static int link_as(fresh *f, const char *name) {
+    char open_file[64];
+    if (f->named) return link(f->temporary, name) == 0 ? 0 : errno;
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f->file);
+    return linkat(AT_FDCWD, open_file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* Gives the file its name, or fails and says whether that was taken. */
+static dpmf_status give_name(fresh *f, int replace, int *existed) {
+    int error = 0;
+    if (!replace) {
+        error = link_as(f, f->path);
+        if (error == 0 && f->named) unlink(f->temporary);
+        if (error == 0) f->named = 0;
+        if (existed != NULL) *existed = error == EEXIST;
+        return error == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("make", f->what, f->path, error);
+    }
+    if (!f->named) {
+        error = link_as(f, f->temporary);
+        f->named = error == 0;
+    }
+    if (error == 0 && rename(f->temporary, f->path) != 0) error = errno;
+    if (error == 0) f->named = 0;
+    return error == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("write", f->what, f->path, error);
 }
 
 dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size, int replace,
                                         int *existed, int *file) {
     dpmf_status status = DPMF_OK;
     const char *slash = strrchr(path, '/');
-    const size_t directory_length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    char *temporary = NULL;
-    int opened = -1;
+    fresh f = {.path = path, .what = what, .directory = slash != NULL ? (size_t)(slash - path) + 1 : 0, .file = -1};
     if (existed != NULL) *existed = 0;
-    TRY(temporary_name(path, directory_length, &temporary));
-    opened = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
-    if (opened < 0) {
-        status = dpmf_i_crypto_secret_fail("write", what, path, errno);
-        goto done;
-    }
-    status = dpmf_i_crypto_secret_write(opened, path, what, 0, bytes, size);
-    if (status == DPMF_OK && file != NULL && flock(opened, LOCK_EX | LOCK_NB) != 0)
-        status = dpmf_i_crypto_secret_fail("lock", what, path, errno);
-    if (status == DPMF_OK) status = give_name(temporary, path, what, replace, existed);
-    if (status != DPMF_OK) {
-        unlink(temporary);
-        goto done;
-    }
-    temporary[directory_length] = '\0'; /* what is left of it is the directory */
-    TRY_DONE(sync_directory(directory_length > 0 ? temporary : ".", path, what));
+    TRY(name_temporary(&f));
+    clean_up(&f);
+    TRY_DONE(open_fresh(&f));
+    TRY_DONE(dpmf_i_crypto_secret_write(f.file, path, what, 0, bytes, size));
+    TRY_DONE(give_name(&f, replace, existed));
+    TRY_DONE(sync_directory(&f));
     if (file != NULL) {
-        *file = opened;
-        opened = -1;
+        *file = f.file;
+        f.file = -1;
     }
 done:
-    if (opened >= 0) close(opened);
-    dpmf_i_base_free(temporary);
+    if (f.named) unlink(f.temporary);
+    if (f.file >= 0) close(f.file);
+    dpmf_i_base_free(f.temporary);
     return status;
 }

@@ -29,6 +29,10 @@ static int has_aes(dpmf_i_kernels_isa set) {
     if (set == DPMF_I_KERNELS_ISA_AVX2) return 1;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & conflict_detection) && (b & byte_and_word) && (c & vaes);
 }
+
+static int has_fused(dpmf_i_kernels_isa set) {
+    return set != DPMF_I_KERNELS_ISA_AVX2 || __builtin_cpu_supports("fma"); /* AVX-512 has its own */
+}
 #else
 static int has_vectors(dpmf_i_kernels_isa set) {
     return set == DPMF_I_KERNELS_ISA_REF;
@@ -37,36 +41,41 @@ static int has_vectors(dpmf_i_kernels_isa set) {
 static int has_aes(dpmf_i_kernels_isa set) {
     return set == DPMF_I_KERNELS_ISA_REF;
 }
+
+static int has_fused(dpmf_i_kernels_isa set) {
+    return set == DPMF_I_KERNELS_ISA_REF;
+}
 #endif
 
-static int has(dpmf_i_kernels_isa set, int aes) {
-    return has_vectors(set) && (!aes || has_aes(set));
+static int has(dpmf_i_kernels_isa set, dpmf_i_kernels_isa_needs needs) {
+    if (!has_vectors(set)) return 0;
+    return needs == DPMF_I_KERNELS_ISA_AES ? has_aes(set) : needs == DPMF_I_KERNELS_ISA_FUSED ? has_fused(set) : 1;
 }
 
-static dpmf_i_kernels_isa chosen[2]; /* for kernels that do not need AES, and for those that do */
+static dpmf_i_kernels_isa chosen[DPMF_I_KERNELS_ISA_NEEDS]; /* by what a kernel needs */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose(void) {
     const char *wanted = getenv("DPMF_KERNELS");
     dpmf_i_kernels_isa first = DPMF_I_KERNELS_ISA_AVX512;
     for (dpmf_i_kernels_isa set = first; wanted != NULL && set < DPMF_I_KERNELS_ISA_COUNT; set++)
-        if (strcmp(wanted, names[set]) == 0 && has(set, 0)) first = set;
-    for (int aes = 0; aes < 2; aes++) {
-        chosen[aes] = first;
-        while (!has(chosen[aes], aes))
-            chosen[aes]++; /* ends: every machine has the last */
+        if (strcmp(wanted, names[set]) == 0 && has(set, DPMF_I_KERNELS_ISA_PLAIN)) first = set;
+    for (dpmf_i_kernels_isa_needs needs = 0; needs < DPMF_I_KERNELS_ISA_NEEDS; needs++) {
+        chosen[needs] = first;
+        while (!has(chosen[needs], needs))
+            chosen[needs]++; /* ends: every machine has the last */
     }
 }
 
 const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table) {
     pthread_once(&once, choose);
-    const void *found = table->set[chosen[table->aes]];
+    const void *found = table->set[chosen[table->needs]];
     assert(found != NULL);
     return found;
 }
 
 const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name) {
     for (dpmf_i_kernels_isa set = DPMF_I_KERNELS_ISA_AVX512; set < DPMF_I_KERNELS_ISA_COUNT; set++)
-        if (strcmp(name, names[set]) == 0) return has(set, table->aes) ? table->set[set] : NULL;
+        if (strcmp(name, names[set]) == 0) return has(set, table->needs) ? table->set[set] : NULL;
     return NULL;
 }

@@ -11,10 +11,18 @@ typedef enum dpmf_i_kernels_isa {
     DPMF_I_KERNELS_ISA_COUNT
 } dpmf_i_kernels_isa;
 
+/* What a kernel's AVX2 and AVX-512 sets need besides. */
+typedef enum dpmf_i_kernels_isa_needs {
+    DPMF_I_KERNELS_ISA_PLAIN,
+    DPMF_I_KERNELS_ISA_AES,
+    DPMF_I_KERNELS_ISA_FUSED, /* multiply and add in one */
+    DPMF_I_KERNELS_ISA_NEEDS
+} dpmf_i_kernels_isa_needs;
+
 /* One kernel in every set that this build has; NULL in the places of the others. */
 typedef struct dpmf_i_kernels_isa_table {
     const void *set[DPMF_I_KERNELS_ISA_COUNT];
-    int aes; /* its AVX2 and AVX-512 sets need the instructions for AES too */
+    dpmf_i_kernels_isa_needs needs;
 } dpmf_i_kernels_isa_table;
 
 /*

@@ -2,6 +2,8 @@
 /* The table of the kernels: each of them in every instruction set, looked up by kernels/isa.c. */
 #include "kernels/block.h"
 #include "kernels/combine.h"
+#include "kernels/exact.h"
+#include "kernels/grid.h"
 #include "kernels/isa.h"
 #include "kernels/ladder.h"
 #include "kernels/multiply.h"
@@ -17,13 +19,13 @@
 #endif
 
 /* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
-#define KERNEL(kernel, needs_aes)                                                                                      \
+#define KERNEL(kernel, needs_what)                                                                                     \
     extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \
     static const dpmf_i_kernels_isa_table kernel##_sets = {                                                            \
         .set[DPMF_I_KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                  \
         .set[DPMF_I_KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                      \
         .set[DPMF_I_KERNELS_ISA_REF] = &kernel##_ref,                                                                  \
-        .aes = needs_aes,                                                                                              \
+        .needs = needs_what,                                                                                           \
     };                                                                                                                 \
     const kernel##_set *kernel##_get(void) {                                                                           \
         return dpmf_i_kernels_isa_get(&kernel##_sets);                                                                 \
@@ -32,9 +34,11 @@
         return dpmf_i_kernels_isa_find(&kernel##_sets, name);                                                          \
     }
 
-KERNEL(dpmf_i_kernels_block, 0)
-KERNEL(dpmf_i_kernels_combine, 0)
-KERNEL(dpmf_i_kernels_ladder, 0)
-KERNEL(dpmf_i_kernels_multiply, 0)
-KERNEL(dpmf_i_kernels_seed, 1)
-KERNEL(dpmf_i_kernels_toeplitz, 0)
+KERNEL(dpmf_i_kernels_block, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_combine, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_exact, DPMF_I_KERNELS_ISA_FUSED)
+KERNEL(dpmf_i_kernels_grid, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_ladder, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES)
+KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)

@@ -80,7 +80,7 @@ dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *b
     dpmf_i_noise_drop_prefetched(noise);
     TRY(dpmf_i_noise_stream_state_load(noise->stream, step, buffers));
     noise->step = step;
-    noise->in_doubt = 0;
+    noise->in_doubt = noise->bound = 0;
     return DPMF_OK;
 }
 

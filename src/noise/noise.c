@@ -15,7 +15,6 @@
 #include "mechanism/mechanism.h"
 #include "strategy/strategy.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -54,9 +53,12 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more",
                                 o->lookahead);
     if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
-    if (o->replay != 0 && o->state == NULL)
+    const int kept = o->state != NULL || (o->key_file != NULL && !o->rows_may_repeat);
+    if (o->state != NULL && o->rows_may_repeat)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rows_may_repeat: it is for going without the state file given");
+    if (o->replay != 0 && !kept)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replay: it is about a state file, and none is given");
-    if (o->whole_state != 0 && o->state == NULL)
+    if (o->whole_state != 0 && !kept)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it is about a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
         return dpmf_i_base_fail(
@@ -131,18 +133,7 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     TRY(dpmf_i_base_pool_create(o->run.threads, &noise->pool));
     TRY(dpmf_i_noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
     if (o->prefetch) TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
-    if (o->state == NULL) return DPMF_OK;
-    dpmf_i_noise_binding bound = noise->binding;
-    if (o->whole_state) {
-        bound.offset = 0;
-        bound.count = bound.dim;
-    }
-    dpmf_status status = dpmf_i_noise_state_open(o->state, &bound, noise->replay, &noise->state);
-    dpmf_i_crypto_wipe(&bound, sizeof bound);
-    TRY(status);
-    noise->step = dpmf_i_noise_state_reserved(noise->state);
-    noise->in_doubt = dpmf_i_noise_state_arrived(noise->state) < noise->step;
-    return DPMF_OK;
+    return dpmf_i_noise_open_state(noise, o);
 }
 
 dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
@@ -260,24 +251,18 @@ static void prefetch_next(dpmf_noise *noise) {
     dpmf_i_noise_prefetch_ask(noise->prefetch);
 }
 
-static dpmf_status reserve_row(dpmf_noise *noise) {
-    if (noise->state == NULL || noise->step < dpmf_i_noise_state_reserved(noise->state)) return DPMF_OK;
-    assert(noise->step == dpmf_i_noise_state_reserved(noise->state));
-    dpmf_status status = dpmf_i_noise_state_reserve(noise->state);
-    if (status != DPMF_OK) noise->ended = 1; /* what is on the disk now is not known */
-    return status;
-}
-
 static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t segments, const dpmf_segment *segment) {
     TRY(check_row(noise));
     TRY(dpmf_i_noise_check_segments(noise->binding.count, segments, segment));
+    TRY(dpmf_i_noise_check_bound(noise));
     TRY(take_position(noise));
-    TRY(reserve_row(noise));
+    TRY(dpmf_i_noise_reserve(noise));
     if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
         TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, add, segments, segment));
     else
         TRY(dpmf_i_noise_stream_emit(noise->stream, scale, add, segments, segment));
     noise->step++;
+    noise->bound = 0;
     prefetch_next(noise);
     return DPMF_OK;
 }
@@ -326,7 +311,7 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
         noise->step = before;
         return status;
     }
-    noise->in_doubt = 0;
+    noise->in_doubt = noise->bound = 0;
     prefetch_next(noise);
     return DPMF_OK;
 }
@@ -335,6 +320,10 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
 
 int64_t dpmf_noise_step(const dpmf_noise *noise) {
     return noise->step;
+}
+
+int64_t dpmf_noise_reserved(const dpmf_noise *noise) {
+    return noise->state != NULL ? dpmf_i_noise_state_reserved(noise->state) : 0;
 }
 
 int dpmf_noise_in_doubt(const dpmf_noise *noise) {

@@ -27,11 +27,22 @@ struct dpmf_noise {
     int64_t prefetched;              /* the row that the prefetching thread was asked for last */
     int in_doubt;                    /* the state file has a row that may not have arrived, and nobody has said yet */
     int ended;                       /* the state file could not be written */
+    int bound;                       /* `mark` is that of the sum which the next row is for */
+    uint8_t mark[DPMF_I_NOISE_MAC];
 };
 
 /* The checks that every call makes first, and those of going to a row. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
+
+/* Opens the state file, if one is kept, and goes to its row (noise/bind.c, as the next two). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
+
+/* Refuses a row that was given before, for another sum or for none that is known. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_bound(const dpmf_noise *noise);
+
+/* Reserves the next row, if it is not. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_reserve(dpmf_noise *noise);
 
 /* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise/checkpoint.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);

@@ -20,7 +20,11 @@
 #include <string.h>
 
 static const char MAGIC[17] = "dpmf noise file\n";
-enum { FORMAT_VERSION = 1 };
+
+/* State files have sums of rows since version 2; those of version 1 have none, and are read. */
+static uint32_t newest_format(dpmf_i_noise_record_kind kind) {
+    return kind == DPMF_I_NOISE_RECORD_STATE ? 2 : 1;
+}
 
 typedef struct fields {
     char magic[16];
@@ -41,6 +45,7 @@ static const char *kind_name(dpmf_i_noise_record_kind kind) {
 
 dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding) {
     TRY(dpmf_i_crypto_key_derive(master, "dpmf noise file authentication 1", "", binding->mac_key));
+    TRY(dpmf_i_crypto_key_derive(master, "dpmf noise sums 1", "", binding->sum_key));
     return dpmf_i_crypto_key_derive(master, "dpmf noise key commitment 1", "", binding->commitment);
 }
 
@@ -55,7 +60,7 @@ static fields fields_of(const dpmf_i_noise_binding *binding, dpmf_i_noise_record
     fields f;
     memset(&f, 0, sizeof f);
     memcpy(f.magic, MAGIC, sizeof f.magic);
-    f.format = FORMAT_VERSION;
+    f.format = newest_format(kind);
     f.stream_version = DPMF_STREAM_VERSION;
     f.precision = (uint32_t)binding->precision;
     f.kind = (uint32_t)kind;
@@ -132,8 +137,8 @@ dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_
     dpmf_i_crypto_secret_show(path, shown);
     if (memcmp(held.magic, MAGIC, sizeof held.magic) != 0 || held.kind != now.kind)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a noise stream", shown, what);
-    if (held.format != now.format)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: %" PRIu32, what,
+    if (held.format < 1 || held.format > now.format)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: 1 to %" PRIu32, what,
                                 shown, held.format, now.format);
     if (held.stream_version != now.stream_version)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,

@@ -17,17 +17,17 @@ typedef enum dpmf_i_noise_record_kind {
     DPMF_I_NOISE_RECORD_CHECKPOINT = 2
 } dpmf_i_noise_record_kind;
 
-/* What a file is bound to. The two keys come from the master key alone, so that every other field can be named. */
+/* What a file is bound to. The three keys come from the master key alone, so that every other field can be named. */
 typedef struct dpmf_i_noise_binding {
     char digest[65]; /* of the mechanism; empty: it has none */
     char label[65];  /* SHA-256 of the label; empty: none */
     int64_t steps, dim, offset, count;
     double clip;
     dpmf_precision precision;
-    uint8_t mac_key[32], commitment[32];
+    uint8_t mac_key[32], sum_key[32], commitment[32];
 } dpmf_i_noise_binding;
 
-/* Fills in the two keys. Wipe the binding after use. */
+/* Fills in the three keys. Wipe the binding after use. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding);
 
 /* out = HMAC-SHA256(key, bytes). */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state file: three records of 512 bytes. The first names the stream (noise/record.h); the other two are written in
- * turn, in place, each followed by fdatasync:
+ * The state file: three records of 512 bytes, then 32 bytes for each row. The first record names the stream
+ * (noise/record.h); the other two are written in turn, in place, each followed by fdatasync:
  *
  *     0 sequence   8 reserved   16 arrived   zeros to 480   480 HMAC-SHA256 (MAC of the first record | body)
+ *
+ * The 32 bytes of row t are its mark, HMAC-SHA256 (MAC of the first record | t | digest of the sum that the row was added
+ * to), or zeros where no sum was named. A mark is written before the record that reserves its row, and synced with it: a
+ * kill in between leaves the mark of a row that nobody has seen, which the next one overwrites. A power cut that keeps the
+ * record and loses the mark leaves a row that cannot be had again.
  *
  * Protocol. Before row t is handed out, a record with reserved = t + 1, arrived = t is on the disk: asking for row t
  * says that the rows before it arrived. After a crash at any moment reserved is therefore more than the last row that
@@ -43,6 +48,7 @@ struct dpmf_i_noise_state {
     char *path;
     int file; /* -1: not made yet */
     slot now;
+    int64_t size; /* of the file */
     dpmf_i_noise_binding binding;
     uint8_t head[DPMF_I_NOISE_RECORD];
 };
@@ -112,9 +118,13 @@ static dpmf_status read_slots(dpmf_i_noise_state *state, const uint8_t bytes[FIL
 static dpmf_status read_file(dpmf_i_noise_state *state, int64_t size, int replay) {
     char shown[DPMF_I_CRYPTO_SHOWN_PATH];
     uint8_t bytes[FILE_SIZE];
-    if (size != FILE_SIZE)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has %" PRId64 " bytes, accepted: %d",
-                                dpmf_i_crypto_secret_show(state->path, shown), size, FILE_SIZE);
+    state->size = size;
+    if (size < FILE_SIZE || (size - FILE_SIZE) % DPMF_I_NOISE_MAC != 0 ||
+        (size - FILE_SIZE) / DPMF_I_NOISE_MAC > state->binding.steps)
+        return dpmf_i_base_fail(
+            DPMF_ERROR_FORMAT,
+            "the state file '%s' has %" PRId64 " bytes, accepted: %d, and %d for each of %" PRId64 " rows",
+            dpmf_i_crypto_secret_show(state->path, shown), size, FILE_SIZE, DPMF_I_NOISE_MAC, state->binding.steps);
     TRY(dpmf_i_crypto_secret_read(state->file, state->path, WHAT, 0, bytes, sizeof bytes));
     TRY(dpmf_i_noise_record_check(&state->binding, DPMF_I_NOISE_RECORD_STATE, state->path, bytes));
     memcpy(state->head, bytes, sizeof state->head);
@@ -160,28 +170,70 @@ int64_t dpmf_i_noise_state_arrived(const dpmf_i_noise_state *state) {
     return state->now.arrived;
 }
 
+/* ---- marks ---- */
+
+dpmf_status dpmf_i_noise_state_mark(const dpmf_i_noise_state *state, int64_t row, const uint8_t digest[32],
+                                    uint8_t mark[DPMF_I_NOISE_MAC]) {
+    uint8_t covered[DPMF_I_NOISE_MAC + 8 + 32];
+    memcpy(covered, state->head + DPMF_I_NOISE_RECORD_BODY, DPMF_I_NOISE_MAC);
+    memcpy(covered + DPMF_I_NOISE_MAC, &row, 8);
+    memcpy(covered + DPMF_I_NOISE_MAC + 8, digest, 32);
+    return dpmf_i_noise_mac(state->binding.sum_key, covered, sizeof covered, mark);
+}
+
+static int64_t mark_place(int64_t row) {
+    return FILE_SIZE + row * DPMF_I_NOISE_MAC;
+}
+
+dpmf_status dpmf_i_noise_state_marked(const dpmf_i_noise_state *state, int64_t row, uint8_t mark[DPMF_I_NOISE_MAC],
+                                      int *found) {
+    static const uint8_t none[DPMF_I_NOISE_MAC];
+    *found = 0;
+    if (state->file < 0 || state->size < mark_place(row + 1)) return DPMF_OK;
+    TRY(dpmf_i_crypto_secret_read(state->file, state->path, WHAT, mark_place(row), mark, DPMF_I_NOISE_MAC));
+    *found = memcmp(mark, none, sizeof none) != 0;
+    return DPMF_OK;
+}
+
+/* A row without a mark needs no place, unless a mark that was never used stands there. */
+static dpmf_status put_mark(dpmf_i_noise_state *state, int64_t row, const uint8_t *mark) {
+    static const uint8_t none[DPMF_I_NOISE_MAC];
+    if (mark == NULL && state->size <= mark_place(row)) return DPMF_OK;
+    TRY(dpmf_i_crypto_secret_put(state->file, state->path, WHAT, mark_place(row), mark != NULL ? mark : none,
+                                 DPMF_I_NOISE_MAC));
+    if (state->size < mark_place(row + 1)) state->size = mark_place(row + 1);
+    return DPMF_OK;
+}
+
 /* ---- writing ---- */
 
-static dpmf_status make_file(dpmf_i_noise_state *state, const slot *first) {
+static dpmf_status make_file(dpmf_i_noise_state *state, const slot *first, const uint8_t *mark) {
     const slot before = {0};
-    uint8_t bytes[FILE_SIZE];
+    uint8_t bytes[FILE_SIZE + DPMF_I_NOISE_MAC];
+    const size_t size = FILE_SIZE + (mark != NULL ? DPMF_I_NOISE_MAC : 0);
     memcpy(bytes, state->head, DPMF_I_NOISE_RECORD);
     TRY(slot_encode(state, &before, bytes + DPMF_I_NOISE_RECORD));
     TRY(slot_encode(state, first, bytes + 2 * DPMF_I_NOISE_RECORD));
-    return dpmf_i_crypto_secret_create(state->path, WHAT, bytes, sizeof bytes, 0, NULL, &state->file);
+    if (mark != NULL) memcpy(bytes + FILE_SIZE, mark, DPMF_I_NOISE_MAC);
+    TRY(dpmf_i_crypto_secret_create(state->path, WHAT, bytes, size, 0, NULL, &state->file));
+    state->size = (int64_t)size;
+    return DPMF_OK;
 }
 
-static dpmf_status write_slot(dpmf_i_noise_state *state, int64_t reserved, int64_t arrived) {
+/* `mark`: of the row that is reserved with this record; NULL: none. */
+static dpmf_status write_slot(dpmf_i_noise_state *state, int64_t reserved, int64_t arrived, const uint8_t *mark) {
     const slot next = {state->now.sequence + 1, reserved, arrived};
     uint8_t record[DPMF_I_NOISE_RECORD];
     struct stat info;
     if (state->file < 0) {
-        TRY(make_file(state, &next));
+        assert(reserved == 1); /* the file begins with row 0 */
+        TRY(make_file(state, &next, mark));
     } else {
         /* A file without a name protects nobody: the next program would not find it. */
         if (fstat(state->file, &info) != 0) return dpmf_i_crypto_secret_fail("write", WHAT, state->path, errno);
         if (info.st_nlink == 0) return dpmf_i_crypto_secret_fail("write", WHAT, state->path, ENOENT);
         TRY(slot_encode(state, &next, record));
+        if (reserved > state->now.reserved) TRY(put_mark(state, reserved - 1, mark));
         TRY(dpmf_i_crypto_secret_write(state->file, state->path, WHAT,
                                        (int64_t)(1 + next.sequence % 2) * DPMF_I_NOISE_RECORD, record, sizeof record));
     }
@@ -189,16 +241,16 @@ static dpmf_status write_slot(dpmf_i_noise_state *state, int64_t reserved, int64
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state) {
+dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state, const uint8_t *mark) {
     assert(state->now.reserved < state->binding.steps);
-    return write_slot(state, state->now.reserved + 1, state->now.reserved);
+    return write_slot(state, state->now.reserved + 1, state->now.reserved, mark);
 }
 
 void dpmf_i_noise_state_close(dpmf_i_noise_state *state, int arrived) {
     if (state == NULL) return;
     if (arrived && state->file >= 0 && state->now.arrived < state->now.reserved) {
         /* If it cannot be said, the last row stays in doubt: safe, and the next program will ask. */
-        dpmf_status status = write_slot(state, state->now.reserved, state->now.reserved);
+        dpmf_status status = write_slot(state, state->now.reserved, state->now.reserved, NULL);
         (void)status;
     }
     if (state->file >= 0) close(state->file); /* which unlocks, once no process holds it */

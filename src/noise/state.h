@@ -18,8 +18,19 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_open(const char *path, const dpmf
 int64_t dpmf_i_noise_state_reserved(const dpmf_i_noise_state *state);
 int64_t dpmf_i_noise_state_arrived(const dpmf_i_noise_state *state);
 
-/* Reserves row `reserved`: on the disk when it returns. All rows before it have arrived. Never allocates but once. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state);
+/* What stands for (row, digest of a sum) in the file: an HMAC that nobody without the key can make or read. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_mark(const dpmf_i_noise_state *state, int64_t row,
+                                                    const uint8_t digest[32], uint8_t mark[DPMF_I_NOISE_MAC]);
+
+/* The mark that a reserved row has; *found 0: it has none. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_marked(const dpmf_i_noise_state *state, int64_t row,
+                                                      uint8_t mark[DPMF_I_NOISE_MAC], int *found);
+
+/*
+ * Reserves row `reserved`, with its mark or NULL: on the disk when it returns. All rows before it have arrived. Never
+ * allocates but once.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_state_reserve(dpmf_i_noise_state *state, const uint8_t *mark);
 
 /*
  * Closes and wipes. `arrived`: first says in the file, if it can, that all reserved rows have. In a child after fork()

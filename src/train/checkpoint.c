@@ -159,12 +159,7 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
 static dpmf_status load_noise(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
     if (t->noise == NULL) return DPMF_OK;
     if (l->size[NOISE] != noise_size(t)) return dpmf_noise_seek(t->noise, l->step);
-    TRY(dpmf_i_noise_check_usable(t->noise));
-    TRY(dpmf_i_noise_check_seek(t->noise, l->step));
-    dpmf_i_noise_drop_prefetched(t->noise);
-    TRY(dpmf_i_noise_stream_state_load(t->noise->stream, l->step, bytes + l->at[NOISE]));
-    t->noise->step = l->step;
-    return DPMF_OK;
+    return dpmf_i_noise_adopt(t->noise, l->step, bytes + l->at[NOISE]);
 }
 
 /* Sampler and noise can fail, and come first; whatever they did, the next step seeks to its own place. */

@@ -12,12 +12,12 @@
 #include "base/memory.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 void dpmf_dataset_free(dpmf_dataset *dataset) {
     if (dataset == NULL) return;
     dpmf_i_base_free(dataset->x);
+    dpmf_i_base_free(dataset->input);
     dpmf_i_base_free(dataset->label);
     dpmf_i_base_free(dataset->unit);
     dpmf_i_base_free(dataset);
@@ -53,6 +53,7 @@ dpmf_status dpmf_i_train_dataset_allocate(int64_t count, int64_t features, int w
     made->count = made->units = count;
     made->features = features;
     TRY_DONE(dpmf_i_base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
+    TRY_DONE(dpmf_i_base_alloc(count, sizeof *made->input, "the examples", (void **)&made->input));
     TRY_DONE(dpmf_i_base_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
     if (with_units) TRY_DONE(dpmf_i_base_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
 done:
@@ -68,6 +69,11 @@ void dpmf_i_train_dataset_count_classes(dpmf_dataset *dataset) {
     for (int64_t i = 0; i < dataset->count; i++)
         if (dataset->label[i] > largest) largest = dataset->label[i];
     dataset->classes = (int64_t)largest + 1;
+}
+
+void dpmf_i_train_dataset_finish(dpmf_dataset *dataset) {
+    for (int64_t i = 0; i < dataset->count; i++)
+        dataset->input[i] = dpmf_i_train_round_inputs(dataset->features, dataset->x + i * dataset->features);
 }
 
 dpmf_status dpmf_i_train_dataset_digest(dpmf_dataset *dataset) {
@@ -88,11 +94,6 @@ static dpmf_status fill_examples(dpmf_dataset *made, const float *x, const int32
         if (label[i] < 0 || label[i] >= made->classes)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has label %d, accepted: 0 to %" PRId64, i,
                                     (int)label[i], made->classes - 1);
-        for (int64_t j = 0; j < made->features; j++)
-            if (!isfinite(x[i * made->features + j]))
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "example %" PRId64 " has feature %" PRId64 " = %g, accepted: finite numbers", i,
-                                        j, (double)x[i * made->features + j]);
         if (unit == NULL) continue;
         if (unit[i] < 0 || unit[i] >= DPMF_I_TRAIN_EXAMPLES_MAX)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
@@ -120,6 +121,7 @@ dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes
     made->classes = classes;
     TRY_DONE(fill_examples(made, x, label, unit));
     TRY_DONE(dpmf_i_train_dataset_digest(made));
+    dpmf_i_train_dataset_finish(made);
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -143,6 +145,7 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
     made->classes = dataset->classes;
     memcpy(made->names, dataset->names, sizeof made->names);
     memcpy(made->x, dataset->x + first * dataset->features, (size_t)(count * dataset->features) * sizeof(float));
+    memcpy(made->input, dataset->input + first, (size_t)count * sizeof *made->input);
     memcpy(made->label, dataset->label + first, (size_t)count * sizeof(int32_t));
     if (dataset->unit != NULL) {
         memcpy(made->unit, dataset->unit + first, (size_t)count * sizeof(int64_t));
@@ -156,5 +159,84 @@ done:
         *out = made;
     else
         dpmf_dataset_free(made);
+    return status;
+}
+
+/* ---- holding out ---- */
+
+/* The examples of users from first_user on (`late`), or of those before, in their order; users keep their numbers. */
+static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, int64_t count, int late, int64_t users,
+                                 dpmf_dataset **out) {
+    dpmf_status status = DPMF_OK;
+    dpmf_dataset *made = NULL;
+    int64_t at = 0;
+    TRY(dpmf_i_train_dataset_allocate(count, from->features, 1, &made));
+    made->classes = from->classes;
+    made->units = users;
+    memcpy(made->names, from->names, sizeof made->names);
+    for (int64_t i = 0; i < from->count; i++) {
+        if ((from->unit[i] >= first_user) != late) continue;
+        memcpy(made->x + at * from->features, from->x + i * from->features, (size_t)from->features * sizeof(float));
+        made->input[at] = from->input[i];
+        made->label[at] = from->label[i];
+        made->unit[at++] = from->unit[i];
+    }
+    const int64_t choice[] = {first_user, late};
+    const dpmf_i_base_part parts[] = {{"dpmf users 1", 12}, {from->digest, 64}, {choice, sizeof choice}};
+    TRY_DONE(dpmf_i_base_sha256(3, parts, made->digest));
+done:
+    if (status == DPMF_OK)
+        *out = made;
+    else
+        dpmf_dataset_free(made);
+    return status;
+}
+
+/* The first of the last users who together have at least `held` examples, and how many they have. */
+static dpmf_status find_users(const dpmf_dataset *data, int64_t held, int64_t *first_user, int64_t *examples) {
+    int64_t *sizes = NULL;
+    TRY(dpmf_i_base_alloc(data->units, sizeof *sizes, "the users", (void **)&sizes));
+    for (int64_t i = 0; i < data->count; i++)
+        sizes[data->unit[i]]++;
+    *first_user = data->units;
+    *examples = 0;
+    while (*first_user > 0 && *examples < held)
+        *examples += sizes[--*first_user];
+    dpmf_i_base_free(sizes);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit, dpmf_dataset **left,
+                               dpmf_dataset **out) {
+    int64_t user = 0, count = 0;
+    dpmf_dataset *kept = NULL, *test = NULL;
+    if (dataset == NULL || left == NULL || out == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_split: the data set, left or out is NULL");
+    if (held < 1 || held >= dataset->count)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " examples held out, accepted: 1 to %" PRId64, held,
+                                dataset->count - 1);
+    if (by_unit && dataset->unit == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "users held out: the data set does not say whose examples are whose");
+    dpmf_status status = DPMF_OK;
+    if (!by_unit) {
+        TRY_DONE(dpmf_dataset_slice(dataset, dataset->count - held, held, &test));
+        TRY_DONE(dpmf_dataset_slice(dataset, 0, dataset->count - held, &kept));
+    } else {
+        TRY_DONE(find_users(dataset, held, &user, &count));
+        if (count == dataset->count) {
+            status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                      "%" PRId64 " examples held out with their users: nobody would be left", held);
+            goto done;
+        }
+        TRY_DONE(take_examples(dataset, user, count, 1, dataset->units, &test));
+        TRY_DONE(take_examples(dataset, user, dataset->count - count, 0, user, &kept));
+    }
+    *left = kept;
+    *out = test;
+    kept = test = NULL;
+done:
+    dpmf_dataset_free(kept);
+    dpmf_dataset_free(test);
     return status;
 }

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct field {
     const char *text;
@@ -162,6 +163,20 @@ static int64_t count_lines(const reader *r) {
     return count;
 }
 
+/* A decimal number of any size, or one of the words for none: what is not finite is for the sums to leave out. */
+static int parse_number(const field *f, double *value) {
+    static const char *const words[] = {"nan", "inf", "infinity"};
+    const size_t sign = f->length > 0 && (f->text[0] == '-' || f->text[0] == '+');
+    for (int i = 0; i < 3; i++)
+        if (f->length - sign == strlen(words[i]) && strncasecmp(f->text + sign, words[i], f->length - sign) == 0) {
+            *value = NAN;
+            return 1;
+        }
+    if (dpmf_i_base_parse_double(f->text, f->length, value)) return 1;
+    *value = NAN; /* a decimal number that is beyond the range of a double */
+    return dpmf_i_base_is_decimal(f->text, f->length);
+}
+
 /* One line becomes example i. */
 static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
     float *x = made->x + i * made->features;
@@ -178,8 +193,7 @@ static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
                 return refuse_field(r, "a label: whole numbers from 0 to 65535 are accepted", f);
             made->label[i] = (int32_t)label;
         } else {
-            if (!dpmf_i_base_parse_double(f->text, f->length, &value) || !isfinite((float)value))
-                return refuse_field(r, "a number: finite numbers below 3.4e38 are accepted", f);
+            if (!parse_number(f, &value)) return refuse_field(r, "a number", f);
             *x++ = (float)value;
         }
     }
@@ -257,6 +271,7 @@ dpmf_status dpmf_i_train_csv_decode(const char *text, size_t size, const char *n
     dpmf_i_train_dataset_count_classes(made);
     if (unit != NULL) TRY_DONE(number_users(&r, made));
     TRY_DONE(dpmf_i_train_dataset_digest(made));
+    dpmf_i_train_dataset_finish(made);
 done:
     dpmf_i_base_free(r.fields);
     dpmf_i_base_free(r.users);

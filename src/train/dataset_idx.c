@@ -207,6 +207,7 @@ dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_d
         made->label[i] = classes[i];
     dpmf_i_train_dataset_count_classes(made);
     TRY_DONE(digest_of(made, pixels, classes));
+    dpmf_i_train_dataset_finish(made);
 done:
     dpmf_i_base_free(pixels);
     dpmf_i_base_free(classes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clipped sum of a batch: G = sum over units u of f_u g_u, with f_u = min(1, clip/|g_u|).
+ * The clipped sum of a batch: G = sum over units u of f_u g_u, with f_u = min(1, clip/|g_u|), in integers (train/grid.c).
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
  * f, one product gives the sum of all clipped gradients. Gradients of users are formed (train/clip.c).
  *
  * A batch goes through in blocks of whole units: DPMF_I_TRAIN_LANES examples at a time through the model, in parallel; then the
- * product, in parallel over columns. Every entry of G is one sum over the batch in order, whatever the threads.
+ * product, in parallel over columns.
  */
 #include "train/train.h"
 
@@ -15,17 +15,21 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Multiplications that threads are woken for: some milliseconds, less would be lost in the waking. */
 static const double WORTH = 3e7;
 
-enum { BLOCK = 512 }; /* examples: their rows stay in the second cache for the product, and chunks keep threads busy */
+enum {
+    BLOCK = 512 /* examples: their rows stay in the second cache for the product, chunks keep threads busy, and the sums
+                 * of a block are exact in double (train/grid.c) */
+};
 
 enum { USERS_ROOM = 1 << 20 }; /* numbers: users whose gradients are formed at once, enough to keep threads busy */
 
-/* The smallest clip norm: far below it the sum's own subnormal numbers would round by more than clipping leaves. */
-static const double CLIP_MIN = 0x1p-100;
+/* Without a clip norm: the step that sums in float are put on, far below what they round by. */
+static const double PLAIN_STEP = 0x1p-36;
 
 /* ---- who has which examples ---- */
 
@@ -68,8 +72,14 @@ static dpmf_status allocate_block(dpmf_i_train_gradient *g) {
     TRY(dpmf_i_base_alloc(b->room * m->classes, sizeof(float), "a batch", (void **)&b->second));
     TRY(dpmf_i_base_alloc(b->room * m->hidden, sizeof(float), "a batch", (void **)&b->hidden));
     TRY(dpmf_i_base_alloc(b->room, sizeof *b->hidden_rows, "a batch", (void **)&b->hidden_rows));
-    TRY(dpmf_i_base_alloc_doubles(b->room, "a batch", &b->square));
+    TRY(dpmf_i_base_alloc(b->room, sizeof *b->input, "a batch", (void **)&b->input));
+    TRY(dpmf_i_base_alloc(b->room, sizeof *b->hidden_input, "a batch", (void **)&b->hidden_input));
+    TRY(dpmf_i_base_alloc(b->room, sizeof *b->clipped, "a batch", (void **)&b->clipped));
     TRY(dpmf_i_base_alloc_doubles(b->room, "a batch", &b->factor));
+    if (!g->clip.by_unit && isfinite(g->clip.clip)) {
+        TRY(dpmf_i_base_alloc_doubles(b->room * dpmf_i_train_stride(m->outputs), "a batch", &b->first_clipped));
+        TRY(dpmf_i_base_alloc_doubles(b->room * dpmf_i_train_stride(m->classes), "a batch", &b->second_clipped));
+    }
     for (int64_t i = 0; i < b->room; i++)
         b->hidden_rows[i] = b->hidden + i * m->hidden;
     return DPMF_OK;
@@ -88,7 +98,9 @@ static dpmf_status allocate_all(dpmf_i_train_gradient *g) {
     const int threads = dpmf_i_base_pool_threads(g->pool);
     if (g->clip.by_unit) TRY(group_units(g));
     TRY(allocate_block(g));
-    TRY(dpmf_i_base_alloc(m->dim, sizeof(float), "the sum of gradients", (void **)&g->sums));
+    TRY(dpmf_i_base_alloc(m->dim, sizeof *g->sums, "the sum of gradients", (void **)&g->sums));
+    if (isinf(g->clip.clip))
+        TRY(dpmf_i_base_alloc(m->dim, sizeof *g->plain, "the sum of gradients", (void **)&g->plain));
     TRY(dpmf_i_base_alloc(m->outputs * m->features, sizeof(float), "the model", (void **)&g->turned.first));
     TRY(dpmf_i_base_alloc(m->classes * m->hidden, sizeof(float), "the model", (void **)&g->turned.second));
     TRY(dpmf_i_base_alloc(threads, sizeof *g->lanes, "examples", (void **)&g->lanes));
@@ -100,9 +112,12 @@ static dpmf_status allocate_all(dpmf_i_train_gradient *g) {
 dpmf_status dpmf_i_train_gradient_create(const dpmf_dataset *data, const dpmf_i_train_model *model,
                                          dpmf_i_train_clip clip, dpmf_i_base_pool *pool, dpmf_i_train_gradient **out) {
     dpmf_i_train_gradient *made = NULL;
-    if (!(clip.clip >= CLIP_MIN))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: at least %g", clip.clip, CLIP_MIN);
+    dpmf_i_train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
+    const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
+    if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* nobody is clipped by that */
+    if (!isinf(clip.clip)) TRY(dpmf_i_train_grid_choose(clip.clip, clip.units, clip.noise, outputs, &grid));
     TRY(dpmf_i_base_alloc(1, sizeof *made, "the gradient", (void **)&made));
+    made->grid = grid;
     made->data = data;
     made->model = *model;
     made->clip = clip;
@@ -129,13 +144,18 @@ void dpmf_i_train_gradient_free(dpmf_i_train_gradient *g) {
     dpmf_i_base_free(g->block.second);
     dpmf_i_base_free(g->block.hidden);
     dpmf_i_base_free((void *)g->block.hidden_rows);
-    dpmf_i_base_free(g->block.square);
+    dpmf_i_base_free(g->block.input);
+    dpmf_i_base_free(g->block.hidden_input);
+    dpmf_i_base_free(g->block.clipped);
+    dpmf_i_base_free(g->block.first_clipped);
+    dpmf_i_base_free(g->block.second_clipped);
     dpmf_i_base_free(g->block.factor);
     dpmf_i_base_free(g->turned.first);
     dpmf_i_base_free(g->turned.second);
     dpmf_i_base_free(g->unit_start);
     dpmf_i_base_free(g->unit_member);
     dpmf_i_base_free(g->sums);
+    dpmf_i_base_free(g->plain);
     dpmf_i_base_free(g);
 }
 
@@ -144,6 +164,7 @@ void dpmf_i_train_gradient_free(dpmf_i_train_gradient *g) {
 static void add_example(dpmf_i_train_gradient *g, int64_t example) {
     dpmf_i_train_block *b = &g->block;
     b->x[b->count] = g->data->x + example * g->data->features;
+    b->input[b->count] = g->data->input[example];
     b->label[b->count++] = g->data->label[example];
 }
 
@@ -166,19 +187,7 @@ static void take_rows(int64_t width, int64_t count, const float *lanes, float *r
             rows[l * width + i] = lanes[i * DPMF_I_TRAIN_LANES + l];
 }
 
-/* Four sums at a time. */
-double dpmf_i_train_square_of(int64_t count, const float *x) {
-    double sum[4] = {0};
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4)
-        for (int k = 0; k < 4; k++)
-            sum[k] += (double)x[i + k] * (double)x[i + k];
-    for (; i < count; i++)
-        sum[0] += (double)x[i] * (double)x[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-/* Examples [64 item, ...) of the block: derivatives and squared norms. */
+/* Examples [64 item, ...) of the block: derivatives, and where the unit is the example those as clipped. */
 static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
     dpmf_i_train_gradient *g = context;
     const dpmf_i_train_model *m = &g->model;
@@ -193,27 +202,17 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
         take_rows(m->hidden, count, lanes->first, b->hidden + from * m->hidden);
         take_rows(m->classes, count, lanes->second, b->second + from * m->classes);
     }
-    for (int64_t i = from; i < from + count; i++) {
-        const double inputs = dpmf_i_train_square_of(m->features, b->x[i]) + 1.0;
-        b->square[i] = dpmf_i_train_square_of(m->outputs, b->first + i * m->outputs) * inputs;
-        if (m->hidden > 0)
-            b->square[i] += dpmf_i_train_square_of(m->classes, b->second + i * m->classes) *
-                            (dpmf_i_train_square_of(m->hidden, b->hidden_rows[i]) + 1.0);
+    for (int64_t i = from; i < from + count && b->first_clipped != NULL; i++) {
+        if (m->hidden > 0) b->hidden_input[i] = dpmf_i_train_round_inputs(m->hidden, b->hidden + i * m->hidden);
+        dpmf_i_train_clip_example(g, i);
     }
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_i_train_gradient_run(dpmf_i_train_gradient *g, int64_t items, dpmf_i_base_work work) {
-    if ((double)g->block.count * (double)g->model.dim >= g->worth) return dpmf_i_base_pool_run(g->pool, items, work, g);
-    for (int64_t i = 0; i < items; i++)
-        TRY(work(g, i, 0));
     return DPMF_OK;
 }
 
 static dpmf_status finish_block(dpmf_i_train_gradient *g) {
     dpmf_i_train_block *b = &g->block;
     if (b->count == 0) return DPMF_OK;
-    TRY(dpmf_i_train_gradient_run(g, (b->count + DPMF_I_TRAIN_LANES - 1) / DPMF_I_TRAIN_LANES, derive_chunk));
+    TRY(dpmf_i_train_share(g, (b->count + DPMF_I_TRAIN_LANES - 1) / DPMF_I_TRAIN_LANES, derive_chunk));
     TRY(dpmf_i_train_clip_and_add(g));
     b->count = b->units = 0;
     return DPMF_OK;
@@ -223,6 +222,7 @@ dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *g, const float *wei
                                       const int64_t *batch, int64_t part, int64_t parts) {
     const int64_t units = g->clip.by_unit ? g->data->units : g->data->count;
     memset(g->sums, 0, (size_t)g->model.dim * sizeof *g->sums);
+    if (g->plain != NULL) memset(g->plain, 0, (size_t)g->model.dim * sizeof *g->plain);
     g->weights = weights;
     g->units = g->clipped = 0;
     g->block.count = g->block.units = 0;
@@ -237,5 +237,6 @@ dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *g, const float *wei
         add_unit(g, batch[i]);
         g->units++;
     }
-    return finish_block(g);
+    TRY(finish_block(g));
+    return g->plain != NULL ? dpmf_i_train_plain_finish(g) : DPMF_OK;
 }

@@ -24,9 +24,10 @@
 /*
  * The arithmetic of the sums: a library whose sums of the same run may differ in a bit (kernels, orders, exp and tanh,
  * clipping) has another number here, or the difference of two runs under one row of noise would be the sums' alone.
- * 1: users' derivatives scaled before they are summed; 2: users' gradients as measured, zero for subnormal numbers.
+ * 1: users' derivatives scaled before they are summed; 2: users' gradients as measured, zero for subnormal numbers;
+ * 3: integers on a grid.
  */
-enum { ARITHMETIC = 2 };
+enum { ARITHMETIC = 3 };
 
 static void add_text(dpmf_i_base_writer *w, const char *name, const char *value) {
     dpmf_i_base_write_raw(w, name);

@@ -4,15 +4,19 @@
  *
  *     sum over the batch's units of clipped gradients  +  row t of the noise  ->  / expected batch size  ->  optimizer
  *
+ * Sum and noise are integers on one grid (train/grid.c): exact, so that what one unit adds is all that one unit changes.
  * The sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The
- * order within a step is what makes failures harmless: everything that looks at data comes first, the noise row is taken
- * only for a sum that will be used, and the weights move last. Whatever fails, sampler and noise go back to the step's
- * beginning, and the step can be taken again: it gives the same values.
+ * order within a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what
+ * it sees, the noise row is taken for a sum that is named first (so that no other sum ever meets that row), and the
+ * weights move last. Whatever fails, sampler and noise go back to the step's beginning, and the step can be taken again: it
+ * gives the same values.
  */
 #include "train/train.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
+#include "noise/noise.h"
 #include "sampler/sampler.h"
 
 #include <assert.h>
@@ -41,9 +45,9 @@ int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
 /* ---- create ---- */
 
 static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset *data) {
-    if (!(o->clip > 0.0) || (isinf(o->clip) && !o->noiseless))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: above 0%s", o->clip,
-                                o->noiseless ? "" : ", and finite where there is noise");
+    if (!(o->clip >= DPMF_I_TRAIN_CLIP_MIN) || (o->clip > DPMF_I_TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g%s", o->clip, DPMF_I_TRAIN_CLIP_MIN,
+                                DPMF_I_TRAIN_CLIP_MAX, o->noiseless ? ", or infinity for none" : "");
     if (!(o->zero_above >= 0.0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
     if (o->by_unit && data->unit == NULL)
@@ -119,13 +123,17 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
     wanted.count = share(t->model.dim, o->part + 1, o->parts) - t->offset;
     wanted.label = label;
     wanted.run = o->run;
+    wanted.state = o->state;
+    wanted.key_file = o->key_file;
+    wanted.rows_may_repeat = o->rows_may_repeat;
+    wanted.replay = !o->rows_may_repeat && (o->state != NULL || o->key_file != NULL); /* over the same sums alone */
     if (wanted.count < 1 << 20) wanted.run.threads = 1; /* a short row is made sooner than threads wake */
     return dpmf_noise_create(t->mechanism, t->model.dim, o->clip, key, &wanted, &t->noise);
 }
 
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
-    const dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0};
+    dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0};
     char label[65];
     TRY(dpmf_i_train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
@@ -135,13 +143,16 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     TRY(dpmf_i_train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
     t->options.schedule = NULL;
     TRY(dpmf_i_base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
+    TRY(dpmf_i_base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
     TRY(dpmf_i_base_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
     TRY(dpmf_i_train_model_start(&t->model, o->seed, t->weights));
     TRY(dpmf_i_base_pool_create(o->run.threads, &t->pool));
-    TRY(dpmf_i_train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient));
     TRY(dpmf_i_train_identify(t, key, &t->identity, label));
     TRY(dpmf_i_crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
-    return open_noise(t, key, label);
+    TRY(open_noise(t, key, label));
+    clip.units = dpmf_sampler_capacity(t->sampler);
+    clip.noise = t->noise != NULL ? dpmf_noise_scale(t->noise) : 0.0;
+    return dpmf_i_train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
 }
 
 dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism, dpmf_sampler *sampler,
@@ -160,6 +171,7 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
     if (made->options.parts == 0) made->options.parts = 1;
     made->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
     dpmf_status status = open_trainer(made, key);
+    made->options.state = made->options.key_file = NULL; /* the caller's */
     if (status == DPMF_OK)
         *out = made;
     else
@@ -174,6 +186,7 @@ void dpmf_trainer_free(dpmf_trainer *t) {
     dpmf_i_base_pool_free(t->pool);
     dpmf_i_train_stepper_close(&t->stepper);
     dpmf_i_base_free(t->weights);
+    dpmf_i_base_free(t->released);
     if (t->batch != NULL) dpmf_i_crypto_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
     dpmf_i_base_free(t->batch);
     dpmf_i_base_free(t->identity);
@@ -189,52 +202,73 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static dpmf_status fail_gradient(const dpmf_trainer *t) {
+static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
     return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "step %" PRId64
-                            ": a gradient is not finite; the weights have grown too large, for which a smaller "
-                            "learning rate than %g is the cure",
-                            t->step, t->options.learning_rate);
+                            "step %" PRId64 ": %s; the weights have grown too large, for which a smaller learning rate "
+                            "than %g is the cure",
+                            t->step, what, t->options.learning_rate);
 }
 
-/* This part's sum. If it is not finite and there are other parts, they must hear of it: NaN goes to all of them. */
+/* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
 static dpmf_status sum_batch(dpmf_trainer *t) {
     int64_t count = 0;
     if (dpmf_sampler_step(t->sampler) != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
     dpmf_status status =
         dpmf_i_train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
-    if (status != DPMF_ERROR_NUMERICAL) return status;
-    if (t->options.parts == 1) return fail_gradient(t);
-    for (int64_t i = 0; i < t->model.dim; i++)
-        t->gradient->sums[i] = NAN;
+    return status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status;
+}
+
+/* Names the sum that the row will meet. */
+static dpmf_status bind_sum(dpmf_trainer *t) {
+    uint8_t digest[DPMF_DIGEST_SIZE];
+    const dpmf_i_base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
+    TRY(dpmf_i_base_sha256_bytes(1, &part, digest));
+    dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
+    dpmf_i_crypto_wipe(digest, sizeof digest);
+    return status;
+}
+
+/* floor(n/xi + 1/2): the sum is whole, so this and the sum together are the rounding of their exact sum. */
+static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
+    const double per_step = t->gradient->grid.per_step;
+    const float *row = t->released + t->offset;
+    int64_t *sums = t->gradient->sums + t->offset;
+    for (int64_t i = 0; i < count; i++) {
+        const double steps = floor((double)row[i] * per_step + 0.5);
+        if (!(fabs(steps) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
+        sums[i] += (int64_t)steps;
+    }
     return DPMF_OK;
 }
 
 static dpmf_status add_noise(dpmf_trainer *t) {
     if (t->noise == NULL) return DPMF_OK;
     const double before = seconds();
-    if (dpmf_noise_step(t->noise) != t->step) TRY(dpmf_noise_seek(t->noise, t->step));
-    const dpmf_segment own = {t->gradient->sums + t->offset, dpmf_noise_count(t->noise)};
-    TRY(dpmf_noise_add(t->noise, 1.0, 1, &own));
+    if (dpmf_noise_step(t->noise) != t->step || dpmf_noise_in_doubt(t->noise)) TRY(dpmf_noise_seek(t->noise, t->step));
+    if (t->noise->state != NULL) TRY(bind_sum(t)); /* nothing else remembers */
+    TRY(dpmf_noise_next(t->noise, t->released + t->offset));
+    TRY(add_row(t, dpmf_noise_count(t->noise)));
     t->noise_seconds += seconds() - before;
     return DPMF_OK;
 }
 
-static dpmf_status check_sums(const dpmf_trainer *t) {
+/* The sum in float, which is post-processing, and the weights after it. */
+static dpmf_status move_weights(dpmf_trainer *t) {
     for (int64_t i = 0; i < t->model.dim; i++)
-        if (!isfinite(t->gradient->sums[i])) return fail_gradient(t);
+        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
+    dpmf_i_train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_expected(t->sampler), t->weights);
+    for (int64_t i = 0; i < t->model.dim; i++)
+        if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
     return DPMF_OK;
 }
 
 static dpmf_status take_step(dpmf_trainer *t) {
     const dpmf_trainer_options *o = &t->options;
     TRY(sum_batch(t));
-    if (o->parts == 1) TRY(check_sums(t)); /* before a row of noise is taken */
     TRY(add_noise(t));
     if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
-    TRY(check_sums(t));
-    dpmf_i_train_stepper_step(&t->stepper, t->step, t->gradient->sums, dpmf_sampler_expected(t->sampler), t->weights);
+    TRY(move_weights(t));
     t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
     t->step++;
     return DPMF_OK;
@@ -251,6 +285,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
 
 int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {
     return trainer != NULL ? trainer->step : 0;
+}
+
+int64_t dpmf_trainer_begun(const dpmf_trainer *trainer) {
+    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_reserved(trainer->noise) : 0;
 }
 
 int64_t dpmf_trainer_steps(const dpmf_trainer *trainer) {

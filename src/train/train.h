@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "kernels/multiply.h"
 #include "train/dataset.h"
+#include "train/grid.h"
 
 /* ---- the model (train/model.c) ---- */
 
@@ -57,26 +58,31 @@ float *dpmf_i_train_model_forward(const dpmf_i_train_model *model, const float *
 void dpmf_i_train_model_backward(const dpmf_i_train_model *model, const float *weights, int64_t count,
                                  const int32_t *label, dpmf_i_train_lanes *lanes);
 
-/* ---- the clipped sum (train/gradient.c, train/clip.c) ---- */
+/* ---- the clipped sum (train/gradient.c over train/clip.c over train/grid.c) ---- */
 
 /* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */
 typedef struct dpmf_i_train_block {
     int64_t room, count; /* examples */
     int64_t units;
-    const float **x;           /* rows of the data set */
-    int32_t *label;            /* of each example */
-    int64_t *start;            /* unit u has the examples [start[u], start[u + 1]) of the block */
-    float *first, *second;     /* derivatives by the outputs of each layer, an example a row */
-    float *hidden;             /* activations, an example a row */
-    const float **hidden_rows; /* those rows */
-    double *square;            /* |gradient|^2 of each example */
-    double *factor;            /* by_unit: what each unit's gradient is multiplied by */
+    const float **x;                          /* rows of the data set */
+    int32_t *label;                           /* of each example */
+    int64_t *start;                           /* unit u has the examples [start[u], start[u + 1]) of the block */
+    float *first, *second;                    /* derivatives by the outputs of each layer, an example a row */
+    float *hidden;                            /* activations, an example a row */
+    const float **hidden_rows;                /* those rows */
+    dpmf_i_train_input *input, *hidden_input; /* of each example, on grids of their own */
+    double *first_clipped, *second_clipped;   /* derivatives for the exact product, in rows of dpmf_i_train_stride();
+                                             * NULL: by_unit, or no clip */
+    int *clipped;                             /* of each unit: its gradient is not what it was */
+    double *factor;                           /* by_unit: what its gradient is multiplied by */
 } dpmf_i_train_block;
 
 typedef struct dpmf_i_train_clip {
     double clip;       /* may be infinite */
     double zero_above; /* 0: never */
     int by_unit;
+    int64_t units; /* the most that a batch can have */
+    double noise;  /* standard deviation; 0: none */
 } dpmf_i_train_clip;
 
 typedef struct dpmf_i_train_gradient {
@@ -94,7 +100,9 @@ typedef struct dpmf_i_train_gradient {
     int64_t group, group_size; /* its first unit in the block, and how many */
     int64_t *unit_start;       /* by_unit: the examples of unit u are unit_member[unit_start[u]] ... */
     int64_t *unit_member;
-    float *sums;            /* out: dim numbers */
+    dpmf_i_train_grid grid;
+    float *plain;           /* without a clip norm: the sums in float; else NULL */
+    int64_t *sums;          /* out: dim numbers, in steps of the grid */
     int64_t units, clipped; /* out: units that were summed, and those of them that were clipped or left out */
 } dpmf_i_train_gradient;
 
@@ -105,20 +113,27 @@ void dpmf_i_train_gradient_free(dpmf_i_train_gradient *gradient);
 
 /*
  * The sum over units batch[part], batch[part + parts], ... of their clipped gradients at `weights`, into
- * gradient->sums. DPMF_ERROR_NUMERICAL if one of them is not finite.
+ * gradient->sums. Without a clip norm DPMF_ERROR_NUMERICAL if one of them is not finite; with one such a unit adds 0.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *gradient, const float *weights,
                                                       int64_t count, const int64_t *batch, int64_t part, int64_t parts);
 
-/* work(gradient, item, worker) for each item; by several threads if the block is worth it. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_train_gradient_run(dpmf_i_train_gradient *gradient, int64_t items,
-                                                      dpmf_i_base_work work);
+/* train/clip.c: work(gradient, item, worker) for each item; by several threads if the block is worth it. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_share(dpmf_i_train_gradient *gradient, int64_t items, dpmf_i_base_work work);
 
-/* train/clip.c: adds the clipped gradients of the block's units to gradient->sums. */
+/* Doubles from one row to the next: an odd number of cache lines, or rows would meet in the same places of the cache. */
+static inline int64_t dpmf_i_train_stride(int64_t outputs) {
+    return 8 * (((outputs + 7) / 8) | 1);
+}
+
+/* The clipped derivatives of one example of the block; any thread. */
+void dpmf_i_train_clip_example(dpmf_i_train_gradient *gradient, int64_t example);
+
+/* Adds the clipped gradients of the block's units to gradient->sums, or, without a clip norm, to gradient->plain ... */
 DPMF_MUST_CHECK dpmf_status dpmf_i_train_clip_and_add(dpmf_i_train_gradient *gradient);
 
-/* |x|^2 in double: no float overflows it. */
-double dpmf_i_train_square_of(int64_t count, const float *x);
+/* ... which at the end of the batch becomes gradient->sums. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_plain_finish(dpmf_i_train_gradient *gradient);
 
 /* ---- the optimizer (train/optimizer.c) ---- */
 
@@ -155,6 +170,7 @@ struct dpmf_trainer {
     int64_t offset;    /* of this part's share of the noise */
     int64_t steps, step;
     float *weights;
+    float *released; /* what the optimizer sees of a step; before that a row of noise */
     int64_t *batch;
     double clipped, noise_seconds;
     char *identity;      /* text, one line a field: what a checkpoint must agree with */

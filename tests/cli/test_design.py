@@ -135,7 +135,9 @@ class Saved(Case):
         evaluated = self.json("evaluate", path)
         self.near(evaluated["rms_loss"], held["rms_loss"], 1e-12)
         self.assertEqual(evaluated["sensitivity"]["of"], held["sensitivity"]["of"])
-        self.ok("noise", path, "--dim", 10, "--rows", "0:2", "-o", self.path("rows"))  # "not calibrated" on stderr if not
+        code, _, err = run("noise", path, "--dim", 10, "--rows", "0:2", "-o", self.path("rows"))
+        self.assertEqual((code, err.count("\n")), (0, 1), err)  # not "not calibrated"
+        self.assertIn("draws its batches in secret by block-cyclic", err)
 
     def test_a_file_for_replace_one_keeps_its_epsilon(self):
         path = self.path("m.dpmf")

@@ -47,7 +47,7 @@ class Training(Case):
         code, out, err = run("train", *(self.csv if data is None else data), *arguments, "--json", **options)
         self.assertEqual(code, 0, (arguments, err))
         for line in err.splitlines():
-            self.assertRegex(line, "^dpmf: not private: ")
+            self.assertRegex(line, "^dpmf: (not private: |this run was )")
         answer = json.loads(out)
         self.assertEqual(list(answer), KEYS)
         return answer
@@ -255,9 +255,11 @@ class Resume(Training):
         self.assertEqual(kills, 8)
         self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
         self.assertEqual(self.weights("whole"), self.weights("resumed"))
-        again = self.train(*self.long, *self.key, *state, "--out", self.path("resumed"))
-        self.assertEqual(again["resumed_at"], 600)
+        self.refuse(*self.csv, *self.long, *self.key, *state, "--out", self.path("resumed"), code=1, says="complete")
         self.assertEqual(self.weights("whole"), self.weights("resumed"))
+        again = self.train(*self.long, *self.key, *state, "--out", self.path("again"))  # killed before it was written
+        self.assertEqual(again["resumed_at"], 600)
+        self.assertEqual(self.weights("whole"), self.weights("again"))
 
     def test_an_interrupted_run_ends_with_the_same_bits(self):
         self.train(*self.long, *self.key, "--out", self.path("whole"))
@@ -335,7 +337,7 @@ class Usage(Training):
         self.assertEqual(self.left_behind(), ["test.csv", "train.csv"])
 
     def test_bad_data_are_refused_by_line(self):
-        for text, says in [("x,y,label\n1,nan,0\n", "line 2: 'nan'"), ("x,y,label\n1,2,-1\n", "line 2: '-1'"),
+        for text, says in [("x,y,label\n1,none,0\n", "line 2: 'none'"), ("x,y,label\n1,2,-1\n", "line 2: '-1'"),
                            ("x,y,label\n1,2,0\n1,2\n", "line 3"), ("x,y\n1,2\n", "no column 'label'")]:
             self.refuse("--train-csv", self.write("bad.csv", text), *self.csv[2:], *self.plan, "--noiseless", code=1,
                         says=says)

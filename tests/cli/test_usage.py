@@ -24,10 +24,10 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
 ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "replay",
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",
                  "dry-run", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "seed", "unit", "adjacency",
-                 "clip", "key-file", "testing-seed", "data", "train-csv", "test-csv", "label", "user", "hold-out",
+                 "clip", "key-file", "testing-seed", "state", "no-state", "data", "train-csv", "test-csv", "label", "user", "hold-out",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]

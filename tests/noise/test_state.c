@@ -316,8 +316,8 @@ static void test_files_that_are_no_states_are_refused(void **unused) {
     (void)unused;
     make_state(5, 0);
     read_whole(state, bytes, STATE_SIZE);
-    for (size_t size = 0; size <= STATE_SIZE + 64; size += 32) {
-        if (size == STATE_SIZE) continue;
+    for (size_t size = 0; size <= STATE_SIZE + 64; size += 16) {
+        if (size >= STATE_SIZE && size % 32 == 0) continue; /* with places for marks of rows, which hold none */
         write_whole(state, bytes, size);
         check_fails(DPMF_ERROR_FORMAT, open_stream(0, &noise));
         check_fails(DPMF_ERROR_FORMAT, open_stream(1, &noise));

@@ -5,12 +5,17 @@
 
 #include <stdlib.h>
 
-/* Weights that have grown too large: the step is named, nothing of it is released, and it can be tried again. */
+/*
+ * Weights that have grown too large, in a run without clip and noise: the step is named, nothing of it is released, and it
+ * can be tried again.
+ */
 static void test_a_gradient_that_is_not_finite_releases_nothing(void **unused) {
     dpmf_dataset *data = case_data(14);
     case_plan plan = case_defaults();
     (void)unused;
     plan.options.hidden = 4;
+    plan.options.noiseless = 1;
+    plan.options.clip = INFINITY;
     case_run r = case_open(data, &plan), plain = case_open(data, &plan);
     const size_t bytes = (size_t)r.trainer->model.dim * sizeof(float);
     float *bad = malloc(bytes), *good = malloc(bytes);
@@ -25,7 +30,6 @@ static void test_a_gradient_that_is_not_finite_releases_nothing(void **unused) {
         check_message("step 3");
         assert_memory_equal(bad, r.trainer->weights, bytes);
         assert_int_equal(dpmf_trainer_step(r.trainer), 3);
-        assert_int_equal(dpmf_noise_step(r.trainer->noise), 3);
     }
     memcpy(r.trainer->weights, good, bytes);
     case_steps(&r, 3);

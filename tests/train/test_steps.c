@@ -26,7 +26,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
     const double expected = dpmf_sampler_expected(r.sampler);
-    const dpmf_i_train_clip none = {INFINITY, 0, by_unit};
+    const dpmf_i_train_clip none = {INFINITY, 0, by_unit, units, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
     double *w = calloc((size_t)dim, sizeof *w), *m = calloc((size_t)dim, sizeof *m);
@@ -117,7 +117,7 @@ static void compare_workload(const char *text, double momentum, int nesterov, do
         check_ok(dpmf_trainer_next(after.trainer));
         check_same_weights(&inside, &after);
         for (int64_t i = 0; i < dim; i++) {
-            g[i * STEPS + t] = (double)inside.trainer->gradient->sums[i] / dpmf_sampler_expected(inside.sampler);
+            g[i * STEPS + t] = (double)inside.trainer->released[i] / dpmf_sampler_expected(inside.sampler);
             iterate[i * STEPS + t] = (double)inside.trainer->weights[i];
         }
     }
@@ -174,9 +174,11 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
         memcpy(clean.trainer->weights, private.trainer->weights, (size_t)dim * sizeof *row);
         case_steps(&private, 1);
         case_steps(&clean, 1);
-        memcpy(row, clean.trainer->gradient->sums, (size_t)dim * sizeof *row);
-        check_ok(dpmf_noise_add(noise, 1.0, 1, &(dpmf_segment){row, dim}));
-        assert_memory_equal(row, private.trainer->gradient->sums, (size_t)dim * sizeof *row);
+        check_ok(dpmf_noise_next(noise, row));
+        const dpmf_i_train_gradient *sum = clean.trainer->gradient, *noisy = private.trainer->gradient;
+        assert_true(sum->grid.step == noisy->grid.step);
+        for (int64_t i = 0; i < dim; i++)
+            assert_true(noisy->sums[i] - sum->sums[i] == (int64_t)floor((double)row[i] * sum->grid.per_step + 0.5));
     }
     /* 0.5 is the clip, 0.7 is sigma, and k = 4 participations of unit columns that do not overlap make 2. */
     assert_true(dpmf_noise_scale(noise) > 0.5 * 0.7 * 1.99);
@@ -210,7 +212,7 @@ static void test_any_other_setting_has_other_noise(void **unused) {
         if (i == 10) plan.sigma = 0.8;
         case_run r = case_open(i == 11 ? other : data, &plan);
         check_ok(dpmf_i_train_identify(r.trainer, r.key, &identity, labels[i]));
-        assert_non_null(strstr(identity, "\narithmetic: 2\n")); /* so is another arithmetic of the sums */
+        assert_non_null(strstr(identity, "\narithmetic: 3\n")); /* so is another arithmetic of the sums */
         for (int j = 0; j < i; j++)
             assert_string_not_equal(labels[i], labels[j]);
         dpmf_i_base_free(identity);
@@ -270,7 +272,7 @@ static void test_an_empty_batch_is_a_step_like_any_other(void **unused) {
         }
         for (int64_t i = 0; i < dim; i++)
             check_near((double)clean.trainer->weights[i],
-                       (double)before[i] - 0.5 * (double)clean.trainer->gradient->sums[i] / 0.75, 1e-6);
+                       (double)before[i] - 0.5 * (double)clean.trainer->released[i] / 0.75, 1e-6);
         free(before);
     }
     assert_true(empty > 0 && empty < 40); /* each with probability exp(-0.75): false alarms below 1e-8 */
