@@ -632,6 +632,8 @@ FUNCTIONS = {
     "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_classes": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_units": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_clip_grid": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
+    "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
     "dpmf_trainer_options_defaults": (dpmf_trainer_options, []),
     "dpmf_trainer_create": (dpmf_status, [POINTER(dpmf_dataset), POINTER(dpmf_mechanism), POINTER(dpmf_sampler), POINTER(c_uint8), POINTER(dpmf_trainer_options), POINTER(POINTER(dpmf_trainer))]),
     "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
