@@ -15,15 +15,15 @@ from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileErro
 from .keys import create_key, testing_key
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
-from .noise import NoiseStream
+from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
 from .privacy import Privacy, account, calibrate
 from .problem import Participation, Strategy, Workload
 from .sampler import Sampler
 
 __all__ = [
     "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
-    "FileError", "FormatError", "LowerBound", "Mechanism", "NoiseStream", "NumericalError", "OutOfMemoryError",
-    "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
+    "FileError", "FormatError", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT", "NoiseStream", "NumericalError",
+    "OutOfMemoryError", "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "load", "optimize", "save",
     "testing_key",
 ]

@@ -16,6 +16,7 @@ DPMF_DENSE_STEPS_MAX = 8192
 DPMF_PARAMETERS_MAX = 100000
 DPMF_STREAM_VERSION = 1
 DPMF_KEY_SIZE = 32
+DPMF_DIGEST_SIZE = 32
 DPMF_VERIFY_WHOLE_STEPS = 2000
 
 
@@ -359,6 +360,8 @@ class dpmf_noise_options(Structure):
         ("replay", c_int),
         ("whole_state", c_int),
         ("scratch", c_char_p),
+        ("key_file", c_char_p),
+        ("rows_may_repeat", c_int),
         ("run", dpmf_run),
     ]
 
@@ -446,8 +449,11 @@ class dpmf_trainer_options(Structure):
         ("noiseless", c_int),
         ("part", c_int64),
         ("parts", c_int64),
-        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64)),
+        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64)),
         ("reduce_context", c_void_p),
+        ("state", c_char_p),
+        ("key_file", c_char_p),
+        ("rows_may_repeat", c_int),
         ("run", dpmf_run),
     ]
 
@@ -564,6 +570,7 @@ FUNCTIONS = {
     "dpmf_mechanism_made_by": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
     "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
@@ -580,8 +587,10 @@ FUNCTIONS = {
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_next": (dpmf_status, [POINTER(dpmf_noise), c_void_p]),
     "dpmf_noise_add": (dpmf_status, [POINTER(dpmf_noise), c_double, c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_bind_sum": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
     "dpmf_noise_seek": (dpmf_status, [POINTER(dpmf_noise), c_int64]),
     "dpmf_noise_step": (c_int64, [POINTER(dpmf_noise)]),
+    "dpmf_noise_reserved": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_in_doubt": (c_int, [POINTER(dpmf_noise)]),
     "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
@@ -627,6 +636,7 @@ FUNCTIONS = {
     "dpmf_dataset_load_csv": (dpmf_status, [c_char_p, c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
     "dpmf_dataset_create": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_float), POINTER(c_int32), POINTER(c_int64), POINTER(POINTER(dpmf_dataset))]),
     "dpmf_dataset_slice": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_split": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int, POINTER(POINTER(dpmf_dataset)), POINTER(POINTER(dpmf_dataset))]),
     "dpmf_dataset_free": (None, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_count": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
@@ -641,6 +651,7 @@ FUNCTIONS = {
     "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_begun": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_weights": (POINTER(c_float), [POINTER(dpmf_trainer)]),
     "dpmf_trainer_clipped": (c_double, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_noise_seconds": (c_double, [POINTER(dpmf_trainer)]),
