@@ -100,7 +100,7 @@ class ExactSum:
     def _add_by_torch(self, flat: List[torch.Tensor]) -> None:
         squares = torch.zeros(len(flat[0]), dtype=torch.float64, device=self.sum.device)
         for g, _ in self._blocks(flat):
-            squares += g.double().square_().sum(1)
+            squares += g.double().square().sum(1)
         norms = squares.sqrt()
         scale = (self._limit / norms).clamp(max=1 / self.grid)
         scale = torch.where(torch.isfinite(norms), scale, torch.zeros_like(scale))

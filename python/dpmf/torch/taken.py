@@ -80,6 +80,7 @@ class Counted:
         self._units: List[np.ndarray] = []
         self._steps: List[int] = []
         self._read: Deque[List[int]] = collections.deque()
+        self._handed: Deque[List[int]] = collections.deque()
         self._now: List[int] = []
         self._given = 0
         self._order = None if loader is None else fixed_order(loader, mechanism)
@@ -99,7 +100,7 @@ class Counted:
         self._read.append([int(i) for i in indices])
 
     def hand_out(self) -> None:
-        self._now += self._read.popleft()
+        self._handed.append(self._read.popleft())
 
     # ---- the step's side ----
 
@@ -110,29 +111,43 @@ class Counted:
             named = [int(u) for u in np.asarray(units).reshape(-1)]
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
-            self._now += named
+            self._handed.append(named)
         elif self._loader is None:
             raise errors.StateError(
                 "who took part? Give make_private sampler=, a BatchSampler or the DataLoader, or units= at every step: the "
                 "numbers of these examples, by which their participations are counted"
             )
+        elif not self._handed and self._read:
+            self._handed.append(self._read.popleft())  # another loader over the same batches: Opacus' BatchMemoryManager
         self._given += count
-        if self._loader is not None and not self._now and self._read:
-            self._now += self._read.popleft()  # another loader over the same batches, as Opacus' BatchMemoryManager has
-        if self._given > len(self._now):
-            raise errors.StateError(
-                "%d examples for step %d, and its loader has handed out %d since the last step"
-                % (self._given, step, len(self._now))
-            )
+        self._now = self._latest(step)
         if len(set(self._now)) < len(self._now):
             raise errors.StateError("an example is twice in step %d: a unit is clipped once a step" % step)
         if self._order is not None:
             self._order.seek(step)
             if self._order.next().tolist() != sorted(self._now):
-                raise errors.StateError("the batch of step %d is not the one that the loader's order has there" % step)
+                raise errors.StateError(
+                    "the batch of step %d is not the one that the loader's order has there: a batch that was not stepped, "
+                    "or two in one step" % step
+                )
+
+    def _latest(self, step: int) -> List[int]:
+        """Whoever is in the batches that were handed out last, as many of them as the step has used examples."""
+        found: List[int] = []
+        for batch in reversed(self._handed):
+            if len(found) >= self._given:
+                break
+            found = batch + found
+        if len(found) < self._given:
+            raise errors.StateError(
+                "%d examples for step %d, and the loader has handed out %d since the last step"
+                % (self._given, step, len(found))
+            )
+        return found
 
     def forget(self) -> None:
         self._now, self._given = [], 0
+        self._handed.clear()
 
     def close_step(self, step: int) -> None:
         """The row of noise is used: whoever was handed out counts."""
@@ -191,13 +206,15 @@ class _Recorded:
         return getattr(self._batches, name)
 
 
-class _Watched:
-    """Put before a loader's own class: says which batches have been handed out."""
+def watched(kind: type) -> type:
+    """The same class of loaders, saying which batches have been handed out."""
 
-    def __iter__(self) -> Any:
-        for batch in super().__iter__():  # type: ignore[misc]
-            self._dpmf_counted.hand_out()  # type: ignore[attr-defined]
+    def iterate(self: Any) -> Any:
+        for batch in kind.__iter__(self):  # type: ignore[attr-defined]
+            self._dpmf_counted.hand_out()
             yield batch
+
+    return type("Watched" + kind.__name__, (kind,), {"__iter__": iterate, "_dpmf_watched": True})
 
 
 def watch(loader: Any, counted: Counted) -> Any:
@@ -215,9 +232,8 @@ def watch(loader: Any, counted: Counted) -> Any:
         object.__setattr__(loader, "batch_sampler", loader.batch_sampler._batches)
     object.__setattr__(loader, "batch_sampler", _Recorded(loader.batch_sampler, counted))
     object.__setattr__(loader, "_dpmf_counted", counted)
-    if not isinstance(loader, _Watched):
-        kind = type(loader)
-        object.__setattr__(loader, "__class__", type("Watched" + kind.__name__, (_Watched, kind), {}))
+    if not hasattr(loader, "_dpmf_watched"):
+        object.__setattr__(loader, "__class__", watched(type(loader)))
     return loader
 
 
