@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set for contributions on a grid that goes with the one kernels/dispatch.c picked. */
-#include "kernels/ladder.h"
 #include "kernels/grid.h"
+#include "kernels/ladder.h"
 
 #include <string.h>
 

@@ -20,8 +20,9 @@
  * A unit whose norm is not a finite double (NaN, infinities, |g| above 1e154 in double precision) contributes 0: whatever
  * it holds, nothing else changes, and nobody is told. Squares that underflow belong to numbers that round to 0.
  *
- * Why in two sweeps, and in blocks of columns: the sums of a block stay in the first cache while all units are added, and
- * every partial sum has its place, so that bits do not depend on the threads.
+ * Why in two sweeps, over blocks of columns and groups of units: a group that was measured is still in the cache when it is
+ * added, the sums of a block stay in the first cache meanwhile, and every partial sum has its place, so that bits do not
+ * depend on the threads.
  */
 #include "base/memory.h"
 #include "base/threads.h"
@@ -31,7 +32,12 @@
 #include <assert.h>
 #include <math.h>
 
-enum { BLOCK = 4096, TRIES = 64, THREAD_NUMBERS = 1 << 22 /* fewer are added sooner than threads wake */ };
+enum {
+    BLOCK = 4096,
+    GROUP = 1 << 21 /* numbers: 8 MB of floats */,
+    TRIES = 64,
+    THREAD_NUMBERS = 1 << 20 /* fewer are added sooner than threads wake */
+};
 
 typedef struct block {
     int64_t part, first, count; /* columns of a part */
@@ -41,7 +47,8 @@ typedef struct block {
 typedef struct job {
     const dpmf_i_kernels_grid_set *kernels;
     int is_double;
-    int64_t units, blocks, dim;
+    int64_t first, units; /* the group: units [first, first + units) */
+    int64_t blocks, dim;
     const dpmf_segment *part;
     const block *at;
     double *partial; /* blocks x units: squares of a unit over a block */
@@ -50,7 +57,7 @@ typedef struct job {
 } job;
 
 static const void *row(const job *j, const block *b, int64_t unit) {
-    const int64_t at = unit * j->part[b->part].count + b->first;
+    const int64_t at = (j->first + unit) * j->part[b->part].count + b->first;
     return j->is_double ? (const void *)((const double *)j->part[b->part].memory + at)
                         : (const void *)((const float *)j->part[b->part].memory + at);
 }
@@ -104,6 +111,19 @@ static void certify(job *j, int64_t unit, double most) {
     }
 }
 
+/* One group of units: measured, added, certified. */
+static dpmf_status add_group(job *j, dpmf_i_base_pool *pool, double grid, double most, double limit) {
+    TRY(dpmf_i_base_pool_run(pool, j->blocks, measure, j));
+    for (int64_t u = 0; u < j->units; u++) {
+        const double norm = sqrt(squares(j, u));
+        j->scale[u] = isfinite(norm) ? fmin(1 / grid, limit / norm) : 0.0;
+    }
+    TRY(dpmf_i_base_pool_run(pool, j->blocks, add, j));
+    for (int64_t u = 0; u < j->units; u++)
+        certify(j, u, most);
+    return DPMF_OK;
+}
+
 static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
     int64_t blocks = 0, sum = 0;
     for (int64_t p = 0; p < parts; p++)
@@ -115,7 +135,8 @@ static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
     return blocks;
 }
 
-static dpmf_status check(double clip, double grid, int64_t units, int64_t parts, const dpmf_segment *part, int64_t *dim) {
+static dpmf_status check(double clip, double grid, int64_t units, int64_t parts, const dpmf_segment *part,
+                         int64_t *dim) {
     int exponent = 0;
     if (!(clip >= 0x1p-100 && clip <= 0x1p100))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
@@ -125,8 +146,8 @@ static dpmf_status check(double clip, double grid, int64_t units, int64_t parts,
     *dim = 0;
     for (int64_t p = 0; p < parts; p++) {
         if (part[p].count < 0)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "part %lld has %lld numbers, accepted: 0 or more", (long long)p,
-                                    (long long)part[p].count);
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "part %lld has %lld numbers, accepted: 0 or more",
+                                    (long long)p, (long long)part[p].count);
         *dim += part[p].count;
     }
     if (*dim > INT64_C(1) << 40)
@@ -153,7 +174,7 @@ dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, in
     dpmf_status status = DPMF_OK;
     dpmf_i_base_pool *pool = NULL;
     block *at = NULL;
-    job j = {.kernels = dpmf_i_kernels_grid_get(), .is_double = precision == DPMF_FLOAT64, .units = units, .part = part};
+    job j = {.kernels = dpmf_i_kernels_grid_get(), .is_double = precision == DPMF_FLOAT64, .part = part, .sum = sum};
     TRY(check(clip, grid, units, parts, part, &j.dim));
     const double most = floor(clip / grid), d = (double)j.dim;
     const double limit = (most - sqrt(d) / 2 - 1) * (1 - d * 0x1p-49);
@@ -161,23 +182,20 @@ dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, in
     if (!(limit > 0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "grid = %g is too coarse for %lld numbers and clip = %g", grid,
                                 (long long)j.dim, clip);
-    const int many = j.dim * units >= THREAD_NUMBERS;
+    int64_t group = GROUP / j.dim < 1 ? 1 : GROUP / j.dim;
+    if (group > units) group = units;
+    const int threads = j.dim * group < THREAD_NUMBERS ? 1 : run == NULL ? 0 : run->threads;
     j.blocks = cut(parts, part, NULL);
-    j.sum = sum;
     TRY_DONE(dpmf_i_base_alloc(j.blocks, sizeof *at, "the blocks of a sum", (void **)&at));
-    TRY_DONE(dpmf_i_base_alloc_doubles(j.blocks * units, "the squares of contributions", &j.partial));
-    TRY_DONE(dpmf_i_base_alloc_doubles(units, "the scales of contributions", &j.scale));
-    TRY_DONE(dpmf_i_base_pool_create(many ? run == NULL ? 0 : run->threads : 1, &pool));
+    TRY_DONE(dpmf_i_base_alloc_doubles(j.blocks * group, "the squares of contributions", &j.partial));
+    TRY_DONE(dpmf_i_base_alloc_doubles(group, "the scales of contributions", &j.scale));
+    TRY_DONE(dpmf_i_base_pool_create(threads, &pool));
     cut(parts, part, at);
     j.at = at;
-    TRY_DONE(dpmf_i_base_pool_run(pool, j.blocks, measure, &j));
-    for (int64_t u = 0; u < units; u++) {
-        const double norm = sqrt(squares(&j, u));
-        j.scale[u] = isfinite(norm) ? fmin(1 / grid, limit / norm) : 0.0;
+    for (; j.first < units; j.first += group) {
+        j.units = units - j.first < group ? units - j.first : group;
+        TRY_DONE(add_group(&j, pool, grid, most, limit));
     }
-    TRY_DONE(dpmf_i_base_pool_run(pool, j.blocks, add, &j));
-    for (int64_t u = 0; u < units; u++)
-        certify(&j, u, most);
 done:
     dpmf_i_base_pool_free(pool);
     dpmf_i_base_free(at);
