@@ -3,7 +3,7 @@
 
     examples/train_torch.py [--data FOLDER] [--examples 60000] [--epochs 4] [--epsilon 8] [--folder .]
 
-The key, the state file and the checkpoint go to --folder. Run it again after an interruption, and it goes on.
+The key, its state file and the checkpoint go to --folder. Run it again after an interruption, and it goes on.
 """
 # %% What is asked
 import argparse
@@ -63,21 +63,24 @@ print(mechanism)
 # %% Batches in the order that was assumed, and the private step; one key for both
 key = asked.folder / "run.key"
 sampler = dpmf.torch.BatchSampler("cyclic:%d" % asked.batch, data, key, mechanism=mechanism)
-private = dpmf.torch.make_private(model, optimizer, mechanism, clip_norm=1.0, sampler=sampler, key=key,
-                                  state=asked.folder / "run.state")
+private = dpmf.torch.make_private(model, optimizer, mechanism, clip_norm=1.0, sampler=sampler, key=key)
 
 # %% A checkpoint from before? The noise state is in the optimizer's
 checkpoint = asked.folder / "run.pt"
-if checkpoint.exists():
-    saved = torch.load(checkpoint, weights_only=True)
-    model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(saved["optimizer"])
-    print("resumed at step", private.steps_taken)
 
 
 def save():
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, str(checkpoint) + ".new")
     os.replace(str(checkpoint) + ".new", checkpoint)
+
+
+if checkpoint.exists():
+    saved = torch.load(checkpoint, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    print("resumed at step", private.steps_taken)
+else:
+    save()  # so that a run that is killed before its first epoch is over can go on too
 
 
 # %% Training
@@ -94,4 +97,4 @@ for x, y in dpmf.torch.data_loader(data, sampler):
         print("epoch %d: test accuracy %.4f" % (private.steps_taken // per_epoch, accuracy(test_images, test_labels)), flush=True)
 
 # %% What may be said about the model
-print(mechanism.privacy().statement())
+print(private.statement())

@@ -1269,6 +1269,25 @@ DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_classes(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset); /* users; examples where there are none */
 
+/*
+ * Exact sums of clipped contributions, for whoever forms gradients elsewhere: those of a framework, say. Contributions are
+ * rounded to multiples of `grid` and clipped there, so that as integers no unit's is longer than clip / grid, and sums of
+ * them are exact in any order. A unit whose norm is not finite contributes 0, without a word.
+ *
+ * dpmf_clip_grid gives the grid for sums of up to `units` units: a power of two, clip x 2^-33 < grid <= clip x 2^-32 (coarser
+ * above 2^20 units), so that sums stay below 2^53: a double holds them exactly.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid);
+
+/*
+ * Adds the contributions of `units` units to `sum`, in multiples of `grid`. Part k of them is a matrix, units x
+ * part[k].count, one row after the other, of floats or doubles; sum has as many numbers as a unit has in all parts. The
+ * same sums by any number of threads (run: NULL for the defaults) and instruction set.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units,
+                                                   int64_t parts, const dpmf_segment *part, int64_t *sum,
+                                                   const dpmf_run *run);
+
 typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
 
 typedef struct dpmf_trainer_options {

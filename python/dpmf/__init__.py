@@ -15,14 +15,15 @@ from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileErro
 from .keys import create_key, testing_key
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
-from .noise import NoiseStream
+from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
 from .privacy import Privacy, account, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
 from .sampler import Sampler
 
 __all__ = [
     "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
-    "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NoiseStream", "NumericalError", "OutOfMemoryError",
+    "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
+    "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",
     "testing_key",

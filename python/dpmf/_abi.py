@@ -32,6 +32,7 @@ DPMF_DENSE_STEPS_MAX = 8192
 DPMF_PARAMETERS_MAX = 100000
 DPMF_STREAM_VERSION = 1
 DPMF_KEY_SIZE = 32
+DPMF_DIGEST_SIZE = 32
 DPMF_VERIFY_WHOLE_STEPS = 2000
 
 
@@ -399,6 +400,8 @@ class dpmf_noise_options(Structure):
         ("replay", c_int),
         ("whole_state", c_int),
         ("scratch", c_char_p),
+        ("key_file", c_char_p),
+        ("rows_may_repeat", c_int),
         ("run", dpmf_run),
     ]
 
@@ -486,8 +489,11 @@ class dpmf_trainer_options(Structure):
         ("noiseless", c_int),
         ("part", c_int64),
         ("parts", c_int64),
-        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64)),
+        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64)),
         ("reduce_context", c_void_p),
+        ("state", c_char_p),
+        ("key_file", c_char_p),
+        ("rows_may_repeat", c_int),
         ("run", dpmf_run),
     ]
 
@@ -614,6 +620,7 @@ FUNCTIONS = {
     "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
@@ -625,8 +632,10 @@ FUNCTIONS = {
     "dpmf_noise_free": (None, [POINTER(dpmf_noise)]),
     "dpmf_noise_next": (dpmf_status, [POINTER(dpmf_noise), c_void_p]),
     "dpmf_noise_add": (dpmf_status, [POINTER(dpmf_noise), c_double, c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_bind_sum": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
     "dpmf_noise_seek": (dpmf_status, [POINTER(dpmf_noise), c_int64]),
     "dpmf_noise_step": (c_int64, [POINTER(dpmf_noise)]),
+    "dpmf_noise_reserved": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_in_doubt": (c_int, [POINTER(dpmf_noise)]),
     "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
@@ -671,11 +680,14 @@ FUNCTIONS = {
     "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),
     "dpmf_dataset_load_idx": (dpmf_status, [c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
     "dpmf_dataset_load_csv": (dpmf_status, [c_char_p, c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
+    "dpmf_dataset_split": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int, POINTER(POINTER(dpmf_dataset)), POINTER(POINTER(dpmf_dataset))]),
     "dpmf_dataset_free": (None, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_count": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_classes": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_dataset_units": (c_int64, [POINTER(dpmf_dataset)]),
+    "dpmf_clip_grid": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
+    "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
     "dpmf_trainer_options_defaults": (dpmf_trainer_options, []),
     "dpmf_trainer_create": (dpmf_status, [POINTER(dpmf_dataset), POINTER(dpmf_mechanism), POINTER(dpmf_sampler), POINTER(c_uint8), POINTER(dpmf_trainer_options), POINTER(POINTER(dpmf_trainer))]),
     "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
@@ -683,6 +695,7 @@ FUNCTIONS = {
     "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_begun": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_weights": (POINTER(c_float), [POINTER(dpmf_trainer)]),
     "dpmf_trainer_evaluate": (dpmf_status, [POINTER(dpmf_trainer), POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
     "dpmf_trainer_save": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),

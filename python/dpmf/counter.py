@@ -23,7 +23,10 @@ class Counter:
     mechanism   its workload says what is summed: "prefix" gives running sums, "decay:L" sums that forget
     clip        the most, in l2 norm, that one unit adds to a row
     columns     numbers of a row
-    key         as for NoiseStream
+    key         as for NoiseStream: a path has its state file beside it, and a Counter begins a run of its own
+
+    A mechanism whose guarantee rests on sampling is refused: whoever counts does no sampling. So are rows that are so large
+    (2^40 times the noise) that a double would round the noise away; they are refused before anything is added.
 
     With x_t = g_t + noise row t the answer is o = A x, by A^-1 = R^-1 Q with few bands.
 
@@ -41,6 +44,10 @@ class Counter:
         if q_bands.value < 0:
             raise errors.UnsupportedError(
                 "counting needs a named workload, and this one is %r" % mechanism.workload.text
+            )
+        if mechanism.sampling != "none":
+            raise errors.ArgumentError(
+                "the mechanism's guarantee rests on sampling (%s), and counting does none" % mechanism.sampling
             )
         self._noise = NoiseStream(mechanism, columns, clip, key, dtype="float64", **options)
         if self._noise.step != 0:
@@ -63,6 +70,9 @@ class Counter:
             raise errors.ArgumentError("the row has %d numbers, accepted: %d" % (values.size, self._columns))
         if not np.all(np.isfinite(values)):
             raise errors.ArgumentError("the row has numbers that are not finite")
+        most = self._noise.scale * 2.0**40
+        if np.any(np.abs(values) > most) or any(np.any(np.abs(total) > most) for total in self._sums):
+            raise errors.ArgumentError("numbers above %g are accepted no more: doubles would round the noise away" % most)
         t, workload = self.step, c.dpmf_mechanism_workload(self._noise.mechanism._handle)
         self._noise.add_(values)
         q, r = (ctypes.c_double * 3)(), (ctypes.c_double * 2)()

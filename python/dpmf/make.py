@@ -204,8 +204,13 @@ def optimize(
 
 
 def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:
-    """Reads a mechanism file; anything that the writer would not write is refused."""
-    return Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path)))
+    """Reads a mechanism file; anything that the writer would not write is refused.
+
+    What it claims is computed again when somebody relies on it (Mechanism.confirm).
+    """
+    made = Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path)))
+    made._confirmed = False
+    return made
 
 
 def save(mechanism: Mechanism, path: "Union[str, os.PathLike[str]]") -> None:

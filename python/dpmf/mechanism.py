@@ -108,6 +108,7 @@ class Mechanism(Object):
         super().__init__(made, owner)
         self.certificate = certificate
         self.design = design
+        self._confirmed = True  # what this process made; files and bytes say what they like: from_bytes, load
 
     # ---- what it is ----
 
@@ -202,7 +203,8 @@ class Mechanism(Object):
 
     @property
     def epsilon(self) -> Optional[float]:
-        """The guarantee that sigma was calibrated for; None: none is claimed."""
+        """The guarantee that sigma was calibrated for; None: none is claimed. Of a file: computed again first (confirm)."""
+        self.confirm()
         return c.dpmf_mechanism_epsilon(self._handle) or None
 
     @property
@@ -222,8 +224,21 @@ class Mechanism(Object):
             )
         return out * self.sensitivity.value * (self.sigma or 1.0)
 
+    def confirm(self, threads: int = 0, progress: Progress = None) -> None:
+        """Raises unless it keeps what it claims: a file's sensitivity and epsilon are computed from its coefficients.
+
+        A digest proves that a file is whole, not that it is true: whoever changes a file can compute a new one. All that
+        rely on a guarantee (privacy, epsilon, noise, dpmf.torch, dpmf.opacus, Counter) ask this first. The answer is kept,
+        and a mechanism that this process made needs none.
+        """
+        if not self._confirmed:
+            with run_options(threads, progress) as run:
+                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), None)
+            self._confirmed = True
+
     def privacy(self, delta: Optional[float] = None, **options: Any) -> Privacy:
         """The guarantee of the whole run, computed again; delta is the mechanism's own unless given."""
+        self.confirm()
         if delta is None:
             delta = self.delta
         if delta is None:
@@ -269,6 +284,28 @@ class Mechanism(Object):
             )
         return sensitivity_of(found), worst.value
 
+    def observed_privacy(
+        self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike", delta: Optional[float] = None
+    ) -> Privacy:
+        """The guarantee of the run that happened, from a log of who (unit) took part when (step).
+
+        The noise is what it is; how far a unit could move the run follows from its own steps. So sigma becomes sigma x
+        (the sensitivity that was designed for) / (the one that was observed), and nothing is claimed for sampling.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("identity", 10, participation="cyclic:2,5", epsilon=1.0, delta=1e-6)
+        >>> round(m.observed_privacy(units=[7, 7], steps=[0, 5]).epsilon, 6)
+        1.0
+        >>> m.observed_privacy(units=[7, 7, 7], steps=[0, 1, 5]).epsilon > 1.2
+        True
+        """
+        self.confirm()
+        delta = self.delta if delta is None else delta
+        if delta is None or self.sigma is None:
+            raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
+        found, _ = self.observed_sensitivity(units, steps)
+        return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
+
     # ---- files ----
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
@@ -293,7 +330,9 @@ class Mechanism(Object):
     @classmethod
     def from_bytes(cls, data: bytes) -> "Mechanism":
         memory = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
-        return cls(handle("dpmf_mechanism_decode", cls._free, memory, len(data)))
+        made = cls(handle("dpmf_mechanism_decode", cls._free, memory, len(data)))
+        made._confirmed = False
+        return made
 
     def __reduce__(self) -> Any:
         return Mechanism.from_bytes, (self.to_bytes(),)
@@ -337,11 +376,10 @@ class Mechanism(Object):
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
-        claim = (
-            ""
-            if self.epsilon is None or self.delta is None
-            else ", epsilon=%.7g, delta=%.7g" % (self.epsilon, self.delta)
-        )
+        epsilon, delta = c.dpmf_mechanism_epsilon(self._handle), self.delta
+        claim = ", epsilon=%.7g, delta=%.7g" % (epsilon, delta) if epsilon and delta else ""
+        if claim and not self._confirmed:
+            claim += " (claimed by a file, not confirmed)"
         sampling = "" if self.sampling == "none" else ", sampling=%r" % self.sampling
         return "Mechanism(%r, steps=%d, workload=%r, participation=%r%s%s%s)" % (
             self.family,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import os
 import tempfile
@@ -20,13 +21,27 @@ from .keys import KeyBuffer, KeyLike
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
-__all__ = ["NoiseStream"]
+__all__ = ["NO_STATE_ROWS_MAY_REPEAT", "NoiseStream"]
 
 DTYPES: Dict[str, Tuple[Any, Any]] = {
     "float32": (np.dtype(np.float32), abi.dpmf_precision.DPMF_FLOAT32),
     "float64": (np.dtype(np.float64), abi.dpmf_precision.DPMF_FLOAT64),
 }
 STATE_FORMAT = 1
+
+
+class NoState:
+    """The type of NO_STATE_ROWS_MAY_REPEAT."""
+
+    def __repr__(self) -> str:
+        return "dpmf.NO_STATE_ROWS_MAY_REPEAT"
+
+
+#: For `state`: no state file, although the key has a path. Whoever opens the key again then gets the same rows again, and
+#: nobody notices; two sums under the same row have a difference without noise.
+NO_STATE_ROWS_MAY_REPEAT = NoState()
+
+StateLike = Union[str, "os.PathLike[str]", NoState, None]
 
 
 # ---- memory of the caller ----
@@ -88,8 +103,11 @@ class NoiseStream(Object):
                 long as the stream, so that the run cannot be resumed
     dtype       "float32" or "float64": two different streams
     offset, count   a shard: the coordinates [offset, offset + count) of the row; its arrays then hold `count` numbers
-    state       None, or the path of a state file that remembers durably which rows were handed out
-    replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs
+    state       the path of a state file, which remembers durably which rows were handed out, and for which sums. None: the
+                key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
+    replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs; for
+                the same sums only
+    whole_state    with a shard: the state file is that of the whole row; one of several processes keeps it
     label       a name of this run: runs of other names get other noise from the same key
     prefetch    a thread makes the next row while the caller works
     lookahead, scratch, threads    as in the library: they change time and memory, never a bit
@@ -118,8 +136,9 @@ class NoiseStream(Object):
         dtype: str = "float32",
         offset: int = 0,
         count: Optional[int] = None,
-        state: "Union[str, os.PathLike[str], None]" = None,
+        state: StateLike = None,
         replay: bool = False,
+        whole_state: bool = False,
         label: Optional[str] = None,
         prefetch: bool = False,
         lookahead: int = 0,
@@ -132,6 +151,12 @@ class NoiseStream(Object):
             raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
         if count is not None and count < 1:
             raise errors.ArgumentError("count = %d, accepted: 1 or more, or None for all from the offset on" % count)
+        has_path = isinstance(key, (str, os.PathLike))
+        if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
+            raise errors.ArgumentError(
+                "state without a key: a key that is made for this stream alone is gone with it, and its state is of no use"
+            )
+        mechanism.confirm()
         whole = isinstance(shapes, (int, np.integer))
         sizes = None if whole else [count_of(shape) for shape in shapes]
         dim = int(shapes) if sizes is None else sum(sizes)
@@ -140,7 +165,10 @@ class NoiseStream(Object):
         options.offset, options.count = offset, count or 0
         options.lookahead, options.prefetch, options.replay = lookahead, int(prefetch), int(replay)
         options.label = None if label is None else label.encode()
-        options.state, options.scratch = path_bytes(state), path_bytes(scratch)
+        options.state = None if isinstance(state, NoState) else path_bytes(state)
+        options.key_file = path_bytes(key) if has_path else None
+        options.rows_may_repeat = int(isinstance(state, NoState))
+        options.whole_state, options.scratch = int(whole_state), path_bytes(scratch)
         options.run.threads = threads
         out = ctypes.POINTER(abi.dpmf_noise)()
         with KeyBuffer(key) as memory:
@@ -153,6 +181,8 @@ class NoiseStream(Object):
         self._sizes = sizes if offset == 0 and count in (None, dim) else None
         self._dtype, self._dim, self._offset = dtype, dim, offset
         self._clip, self._ephemeral, self._commitment = float(clip_norm), key is None, commitment
+        self._keeps_state = not isinstance(state, NoState) and (has_path or state is not None)
+        self._bound = -1  # the row for which bind_sum was called last
         self._cached: Tuple[Any, Any] = (None, None)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's stream is for one thread
 
@@ -166,6 +196,16 @@ class NoiseStream(Object):
     def step(self) -> int:
         """The number of the next row."""
         return c.dpmf_noise_step(self._handle)
+
+    @property
+    def reserved(self) -> int:
+        """Rows that the state file has seen, whoever asked for them; 0 without one."""
+        return c.dpmf_noise_reserved(self._handle)
+
+    @property
+    def keeps_state(self) -> bool:
+        """There is a state file (or will be, from the first row on)."""
+        return self._keeps_state
 
     @property
     def in_doubt(self) -> bool:
@@ -206,10 +246,35 @@ class NoiseStream(Object):
 
     # ---- rows ----
 
+    def bind_sum(self, digest: bytes) -> None:
+        """Says which sum the next row is for, by 32 bytes that depend on all of it: its SHA-256, say.
+
+        With a state file a keyed hash of them is on the disk before the row is handed out, and a row that is asked for
+        again is given only for the same sum: another one is refused here, before anything is released. `add_` does it by
+        itself; `next` and `fill_` do not see the sum, and whoever resumes runs with them should.
+        """
+        if len(digest) != abi.DPMF_DIGEST_SIZE:
+            raise errors.ArgumentError("a digest of %d bytes, accepted: %d" % (len(digest), abi.DPMF_DIGEST_SIZE))
+        with self._lock:
+            self._bind(digest)
+
+    def _bind(self, digest: bytes) -> None:
+        c.dpmf_noise_bind_sum(self._handle, (ctypes.c_uint8 * len(digest)).from_buffer_copy(digest))
+        self._bound = self.step
+
     def add_(self, arrays: Any, factor: float = 1.0) -> None:
-        """Adds factor x the next row to the arrays, in place and in order, in one call without a copy."""
+        """Adds factor x the next row to the arrays, in place and in order, in one call without a copy.
+
+        With a state file the row is bound to what the arrays hold and to the factor, as bind_sum does.
+        """
         with self._lock:
             segments = self._segments(arrays)
+            if self._keeps_state and self._bound != self.step and not self.in_doubt:
+                told = hashlib.sha256(np.float64(factor).tobytes())
+                for segment in segments:
+                    size = segment.count * DTYPES[self._dtype][0].itemsize
+                    told.update((ctypes.c_char * size).from_address(segment.memory))
+                self._bind(told.digest())
             c.dpmf_noise_add(self._handle, factor, len(segments), segments)
 
     def fill_(self, arrays: Any) -> None:
@@ -238,6 +303,7 @@ class NoiseStream(Object):
     def seek(self, step: int) -> None:
         """Goes to any row; with a state file under its rules."""
         with self._lock:
+            self._bound = -1
             c.dpmf_noise_seek(self._handle, step)
 
     def _segments(self, arrays: Any) -> Any:
@@ -345,6 +411,7 @@ class NoiseStream(Object):
     def load(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Goes on from the library's own checkpoint."""
         with self._lock:
+            self._bound = -1
             c.dpmf_noise_load(self._handle, path_bytes(path))
 
     def close(self) -> None:

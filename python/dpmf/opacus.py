@@ -1,44 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlated noise for Opacus: its clipping and data loading, this library's noise and accounting.
+"""Correlated noise for Opacus: its hooks and data loading, this library's clipping, noise and accounting.
 
     model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, data_loader=loader,
                                                    noise_multiplier=1.0, max_grad_norm=1.0, poisson_sampling=False)
-    dpmf.opacus.attach(optimizer, mechanism, key="run.key", privacy_engine=engine)
+    dpmf.opacus.attach(optimizer, mechanism, key="run.key", loader=loader, privacy_engine=engine)
 
 The noise multiplier handed to Opacus is replaced by the mechanism's. Batches must be drawn as the mechanism assumes
-(`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one.
+(`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one. The loader is
+held against that; one that cannot be is counted, and the epsilon that is reported is that of the run that happened.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import torch
 from opacus.accountants import IAccountant
 from opacus.optimizers import DPOptimizer
+from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 
 from . import errors
 from .keys import KeyLike
 from .mechanism import Mechanism
-from .noise import NoiseStream
-from .torch.noise import HostNoise, shard_of, shard_views
-from .torch.private import STATE
+from .torch import randomness
+from .torch.batches import BatchSampler
+from .torch.group import Group
+from .torch.noise import Rows, make_stream, shard_of
+from .torch.private import NOTHING_LOADED, STATE, check_part
+from .torch.sums import ExactSum
+from .torch.taken import taken_of
 
 __all__ = ["Accountant", "Attached", "attach"]
 
 
 class Accountant(IAccountant):
-    """Reports the guarantee of the whole run, whatever part of it is done: correlated noise is one release."""
+    """Reports the guarantee of the whole run, whatever part of it is done: correlated noise is one release.
 
-    def __init__(self, mechanism: Mechanism):
+    Where the loader could not be checked (`counted`): of the run that happened so far, by the participations of every
+    example.
+    """
+
+    def __init__(self, mechanism: Mechanism, taken: Any):
         self.history: Any = []
-        self._mechanism, self._steps = mechanism, 0
+        self._mechanism, self._taken, self._steps = mechanism, taken, 0
+
+    @property
+    def counted(self) -> bool:
+        return self._taken.counted
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         self._steps += 1
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
-        return self._mechanism.privacy(delta).epsilon
+        found = self._taken.privacy(delta)
+        return 0.0 if found is None else found.epsilon
 
     def __len__(self) -> int:
         return self._steps
@@ -65,42 +80,88 @@ class Accountant(IAccountant):
 class Attached:
     """What `attach` put on an optimizer; `detach` takes it off."""
 
-    def __init__(self, optimizer: DPOptimizer, mechanism: Mechanism, key: KeyLike, options: Dict[str, Any]):
-        self.optimizer, self.mechanism = optimizer, mechanism
-        self.accountant = Accountant(mechanism)
-        params = optimizer.params
-        kinds = {(p.dtype, p.device) for p in params}
+    def __init__(
+        self,
+        optimizer: DPOptimizer,
+        mechanism: Mechanism,
+        key: KeyLike,
+        taken: Any,
+        options: Dict[str, Any],
+    ):
+        self.optimizer, self.mechanism, self._taken = optimizer, mechanism, taken
+        self.accountant = Accountant(mechanism, taken)
+        self._params: List[Any] = list(optimizer.params)
+        kinds = {(p.dtype, p.device) for p in self._params}
         if len(kinds) != 1 or next(iter(kinds))[0] not in (torch.float32, torch.float64):
             raise errors.ArgumentError(
                 "parameters of %s: one device, and float32 or float64, are accepted" % sorted(map(str, kinds))
             )
         dtype, device = kinds.pop()
-        dim = sum(p.numel() for p in params)
-        # Opacus adds up the gradients of its processes after the noise: each adds the noise of its shard.
-        self._shard = shard_of(dim, getattr(optimizer, "rank", 0), getattr(optimizer, "world_size", 1))
-        if options.get("state") is not None:
-            options.setdefault("replay", True)
-        stream = NoiseStream(
-            mechanism,
-            dim,
-            optimizer.max_grad_norm,
-            key,
-            dtype=str(dtype).replace("torch.", ""),
-            offset=self._shard[0],
-            count=self._shard[1],
-            **options,
-        )
-        self.noise: Any = stream if device.type == "cpu" else HostNoise(stream, dtype, device.type == "cuda")
+        dim = sum(p.numel() for p in self._params)
+        self._group = Group(None if getattr(optimizer, "world_size", 1) > 1 else False, device)
+        self._shard = shard_of(dim, self._group.rank, self._group.world)
+        self._sum = ExactSum(dim, optimizer.max_grad_norm, taken.capacity, device)
+        self.noise = make_stream(mechanism, dim, optimizer.max_grad_norm, key, dtype, self._group, options)
+        self._rows = Rows(self.noise, device)
+        self._lost = self._group.worst(self.noise.reserved)
         self._before = (optimizer.noise_multiplier, optimizer.step_hook)
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.
         self._multiplier = optimizer.noise_multiplier = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
-        optimizer.add_noise, optimizer.state_dict = self.add_noise, self.state_dict
-        optimizer.load_state_dict = self.load_state_dict
+        for name in ("clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"):
+            setattr(optimizer, name, getattr(self, name))
+        optimizer._dpmf_attached = self
+
+    # ---- in the place of DPOptimizer's own ----
+
+    def clip_and_accumulate(self) -> None:
+        """Clipped gradients on a grid, their sum in integers: Opacus' own sums round, and NaN goes through them."""
+        self._check()
+        samples = self.optimizer.grad_samples
+        for p in self._params:
+            if any(getattr(part, "_processed", False) for part in as_list(p.grad_sample)):
+                raise errors.ArgumentError("these gradients have been used: call zero_grad() between steps")
+        self._taken.take(self.noise.step, len(samples[0]), [], None, None)
+        if all(p.summed_grad is None for p in self._params):
+            self._sum.zero_()
+        self._sum.add(samples)
+        for p in self._params:
+            p.summed_grad = self._sum.sum[:0]  # Opacus asks only whether there is one
+            for part in as_list(p.grad_sample):
+                part._processed = True
 
     def add_noise(self) -> None:
-        """In place of DPOptimizer.add_noise: a row of correlated noise for all parameters, in one call."""
+        """A row of correlated noise for all parameters."""
+        self._check()
+        step = self.noise.step
+        self._group.add_up_(self._sum.sum)
+        row, refused = None, None
+        try:
+            if self.noise.keeps_state:
+                self.noise.bind_sum(self._sum.digest())
+            row = self._rows.next()
+        except Exception as error:  # in one process: the others must not wait for it
+            refused = error
+        self._group.raise_together(refused)
+        assert row is not None
+        part = self._sum.noisy(self._shard[0], row, 1.0, row.dtype)
+        self._sum.zero_()
+        self._taken.close_step(step)
+        whole = part
+        if self._group.world > 1:  # Opacus adds the processes up: each has its own shard, and zeros
+            whole = torch.zeros(self.noise.dim, dtype=part.dtype, device=part.device)
+            whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
+        for p, noisy in zip(self._params, whole.split([p.numel() for p in self._params])):
+            p.grad = noisy.view_as(p)
+
+    def _check(self) -> None:
         optimizer = self.optimizer
+        if self._lost:
+            raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
+        if self.noise.step >= self.mechanism.steps:
+            raise errors.ArgumentError(
+                "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
+            )
         if optimizer.max_grad_norm != self.noise.clip_norm:
             raise errors.StateError(
                 "max_grad_norm = %s, and the noise was made for %s" % (optimizer.max_grad_norm, self.noise.clip_norm)
@@ -109,55 +170,96 @@ class Attached:
             raise errors.StateError(
                 "noise_multiplier = %s, and the mechanism has %s" % (optimizer.noise_multiplier, self._multiplier)
             )
-        sums = []
-        for p in optimizer.params:
-            if getattr(p.summed_grad, "_processed", False):
-                raise errors.ArgumentError("these gradients have been used: call zero_grad() between steps")
-            sums.append(p.summed_grad.contiguous().view_as(p))
-        self.noise.add_(shard_views(sums, *self._shard))
-        for p, total in zip(optimizer.params, sums):
-            p.grad = total
-            p.summed_grad._processed = True
+        known = {id(p) for p in self._params}
+        now = [p for group in optimizer.param_groups for p in group["params"]]
+        if [id(p) for p in optimizer.params] != [id(p) for p in self._params] or any(
+            id(p) not in known and (p.requires_grad or p.grad is not None) for p in now
+        ):
+            raise errors.StateError(
+                "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
+            )
+
+    # ---- checkpoints ----
 
     def state_dict(self) -> Dict[str, Any]:
         """The optimizer's state with the noise state in it."""
-        return {**self.optimizer.original_optimizer.state_dict(), STATE: self.noise.state_dict()}
+        if self._lost:
+            raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
+        own = {
+            "noise": self.noise.state_dict(),
+            "random": randomness.states(),
+            "taken": self._taken.state_dict(),
+        }
+        return {**self.optimizer.original_optimizer.state_dict(), STATE: own}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        if STATE not in state:
+        if STATE not in state or not isinstance(state[STATE], dict) or "random" not in state[STATE]:
             raise errors.StateError(
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
-        noise = {**state[STATE], "offset": self._shard[0], "count": self._shard[1]}
-        self.noise.load_state_dict(noise)
+        own = state[STATE]
+        self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
+        self._sum.zero_()
+        self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
+        randomness.restore(own["random"])
+        self._lost = 0
 
     def detach(self) -> None:
-        """Opacus' own noise again."""
-        for name in ("add_noise", "state_dict", "load_state_dict"):
+        """Opacus' own clipping and noise again."""
+        for name in ("clip_and_accumulate", "add_noise", "state_dict", "load_state_dict", "_dpmf_attached"):
             self.optimizer.__dict__.pop(name, None)
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
 
 
-def attach(
-    optimizer: DPOptimizer, mechanism: Mechanism, key: KeyLike = None, *, privacy_engine: Any = None, **options: Any
-) -> Attached:
-    """Puts the mechanism's noise in the place of Opacus' own, and the whole run's epsilon in that of its accountant.
+def as_list(sample: Any) -> List[Any]:
+    return sample if isinstance(sample, list) else [sample]
 
-    options: of NoiseStream (state, label, prefetch, threads, ...). The noise state is in optimizer.state_dict() from then
-    on, and loading one without it is an error.
+
+def attach(
+    optimizer: DPOptimizer,
+    mechanism: Mechanism,
+    key: KeyLike = None,
+    *,
+    loader: Any = None,
+    privacy_engine: Any = None,
+    **options: Any,
+) -> Attached:
+    """Puts the mechanism's noise in the place of Opacus' own, and the epsilon of the run in that of its accountant.
+
+    loader     what batches come from: the DataLoader that Opacus gave, or a dpmf.torch.BatchSampler. A BatchSampler, and a
+               loader in the data's own order, are held against the mechanism. The participations in any other are counted:
+               `attached.accountant.counted`, and the epsilon is that of the run that happened so far
+    options    of NoiseStream (state, label, prefetch, threads, ...). The noise state is in optimizer.state_dict() from then
+               on, and loading one without it is an error
     """
     if not isinstance(optimizer, DPOptimizer):
         raise errors.ArgumentError("%s is not a DPOptimizer of Opacus" % type(optimizer).__name__)
-    if not isinstance(optimizer.max_grad_norm, (int, float)):
-        raise errors.UnsupportedError("clipping layer by layer has no one clip norm: flat clipping is accepted")
+    if type(optimizer) not in (DPOptimizer, DistributedDPOptimizer):
+        raise errors.UnsupportedError(
+            "%s: per-example gradients and one clip norm for all layers are accepted (DPOptimizer)"
+            % type(optimizer).__name__
+        )
+    if getattr(optimizer, "_dpmf_attached", None) is not None:
+        raise errors.ArgumentError("this optimizer has its noise already: detach it first")
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
-    if getattr(optimizer, "world_size", 1) > 1 and key is None:
-        raise errors.ArgumentError("key: %d processes need the same one" % optimizer.world_size)
-    attached = Attached(optimizer, mechanism, key, options)
+    mechanism.confirm()
+    if loader is None:
+        raise errors.ArgumentError(
+            "loader: without the loader nobody knows who takes part, and any epsilon would be a guess. Give the DataLoader "
+            "that Opacus gave, or a dpmf.torch.BatchSampler"
+        )
+    rank, world = getattr(optimizer, "rank", 0), getattr(optimizer, "world_size", 1)
+    if world > 1 and key is None:
+        raise errors.ArgumentError("key: %d processes need the same one" % world)
+    batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
+    check_part(batches, rank, world)
+    attached = Attached(optimizer, mechanism, key, taken_of(mechanism, loader), options)
+    if isinstance(batches, BatchSampler):
+        batches.follow(lambda: attached.noise.step)
     if privacy_engine is not None:
         privacy_engine.accountant = attached.accountant
     return attached

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every test here: run_all.py [RESULTS.xml] [NAME...]
+"""Runs every test here and the stories in attacks/: run_all.py [RESULTS.xml] [NAME...]
 
-The file is written as ctest writes its own, so that scripts/count_results.py can add them up.
+Files named *_long run when they are named, or with DPMF_ALL=1. The file is written as ctest writes its own, so that scripts/count_results.py can add them up.
 """
 
+import os
 import pathlib
 import sys
 import time
@@ -67,8 +68,13 @@ def write(path, cases):
 
 def main(arguments):
     output = pathlib.Path(arguments.pop(0)).resolve() if arguments and arguments[0].endswith(".xml") else None
-    sys.path.insert(0, str(HERE))
-    names = arguments or sorted(path.stem for path in HERE.glob("test_*.py"))
+    sys.path[:0] = [str(HERE), str(HERE / "attacks")]
+    names = arguments or sorted(
+        path.stem
+        for folder in (HERE, HERE / "attacks")
+        for path in folder.glob("test_*.py")
+        if not path.stem.endswith("_long") or os.environ.get("DPMF_ALL") == "1"
+    )
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(stream=sys.stdout, resultclass=Result, verbosity=0, warnings="ignore").run(suite)
     if output is not None:

@@ -27,11 +27,11 @@ else:
 STEPS, WIDTH = 12, 20000
 
 
-def make(m, clip=0.5, attach=True, **options):
+def make(m, clip=0.5, attach=True, batch=4, **options):
     """A linear model under Opacus: its loader in a fixed order, 12 batches of 4."""
     torch.manual_seed(1)
     data = torch.utils.data.TensorDataset(torch.randn(48, 5), torch.randint(0, 3, (48,)))
-    loader = torch.utils.data.DataLoader(data, batch_size=4)
+    loader = torch.utils.data.DataLoader(data, batch_size=batch)
     model = torch.nn.Linear(5, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     engine = PrivacyEngine(accountant="rdp")
@@ -43,7 +43,9 @@ def make(m, clip=0.5, attach=True, **options):
         max_grad_norm=clip,
         poisson_sampling=False,
     )
-    attached = dpmf.opacus.attach(optimizer, m, KEY, privacy_engine=engine, **options) if attach else None
+    attached = None
+    if attach:
+        attached = dpmf.opacus.attach(optimizer, m, KEY, loader=loader, privacy_engine=engine, **options)
     return model, optimizer, loader, engine, attached
 
 
@@ -68,9 +70,10 @@ class Opacus(Case):
         optimizer = DPOptimizer(
             torch.optim.SGD([p], lr=1.0), noise_multiplier=3.0, max_grad_norm=2.0, expected_batch_size=4
         )
-        dpmf.opacus.attach(optimizer, m, KEY)
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(4 * STEPS, 1)), batch_size=4)
+        dpmf.opacus.attach(optimizer, m, KEY, loader=loader)
         x = []
-        for _ in range(STEPS):
+        for _ in loader:
             before = p.detach().clone()
             p.grad_sample = torch.zeros(4, WIDTH)
             optimizer.step()
@@ -110,14 +113,21 @@ class Opacus(Case):
         self.assertEqual(len(engine.accountant), 3 + STEPS)
         self.assertEqual(engine.accountant.mechanism(), "dpmf")
 
-    def test_virtual_steps_are_one_row(self):
-        model, optimizer, loader, _, attached = make(mechanism("bsr", STEPS))
-        for t, (x, y) in enumerate(loader):
-            optimizer.zero_grad()
-            optimizer.signal_skip_step(do_skip=t % 3 != 2)
-            torch.nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
-        self.assertEqual(attached.noise.step, STEPS // 3)
+    def test_physical_batches_are_one_row(self):
+        from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+        model, optimizer, loader, _, attached = make(mechanism("bsr", STEPS), batch=12)
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=5, optimizer=optimizer) as parts:
+            sizes = []
+            for x, y in parts:
+                sizes.append(len(x))
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        self.assertEqual((attached.noise.step, len(sizes)), (4, 12))
+        units, steps = attached._taken.log()
+        self.assertEqual(units.tolist(), list(range(48)))
+        self.assertEqual(steps.tolist(), [t for t in range(4) for _ in range(12)])
 
     def test_a_checkpoint_goes_on_with_the_same_weights(self):
         m = mechanism("tvblt", STEPS)
@@ -151,7 +161,7 @@ class Opacus(Case):
         m = mechanism("identity", 3)
         model, optimizer, loader, _, attached = make(m)
         self.refused(dpmf.ArgumentError, "DPOptimizer", dpmf.opacus.attach, torch.optim.SGD(model.parameters()), m)
-        self.refused(dpmf.ArgumentError, "no sigma", dpmf.opacus.attach, optimizer, dpmf.evaluate("identity", 3))
+        self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, optimizer, m, loader=loader)
         x, y = next(iter(loader))
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.max_grad_norm = 1.0
@@ -162,6 +172,8 @@ class Opacus(Case):
         self.refused(dpmf.StateError, "noise_multiplier", optimizer.step)
         attached.detach()
         self.assertEqual(optimizer.noise_multiplier, 1.0)
+        self.refused(dpmf.ArgumentError, "no sigma", dpmf.opacus.attach, optimizer, dpmf.evaluate("identity", 3))
+        self.refused(dpmf.ArgumentError, "loader", dpmf.opacus.attach, optimizer, m)
         optimizer.zero_grad()
         model, optimizer, loader, _, _ = make(m)
         self.refused(dpmf.ArgumentError, "the mechanism has 3 steps", train, model, optimizer, loader)

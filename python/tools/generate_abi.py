@@ -124,14 +124,14 @@ class Header:
             arguments = ", ".join([self.type(m[1])] + self.parameters(m[3]))
             return [(m[2], "CFUNCTYPE(%s)" % arguments)]
         names = text.split(",")
-        base, first = re.fullmatch(r"(.+?)(\w+(?:\[\w+\])?)", names[0].strip()).groups()
+        base, first = re.fullmatch(r"(.+?)(\**\w+(?:\[\w+\])?)", names[0].strip()).groups()
         result = []
         for name in [first] + [n.strip() for n in names[1:]]:
-            m = re.fullmatch(r"(\w+)(?:\[(\w+)\])?", name)
-            kind = self.type(base)
-            if m[2]:
-                kind = "%s * %d" % (kind, self.sizes.get(m[2]) or int(m[2]))
-            result.append((m[1], kind))
+            m = re.fullmatch(r"(\**)(\w+)(?:\[(\w+)\])?", name)
+            kind = self.type(base + m[1])
+            if m[3]:
+                kind = "%s * %d" % (kind, self.sizes.get(m[3]) or int(m[3]))
+            result.append((m[2], kind))
         return result
 
     def write(self):

@@ -201,18 +201,6 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 
 /* ---- rows ---- */
 
-dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise) {
-    if (noise == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the stream is NULL");
-    if (noise->pid != getpid())
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "this noise stream belongs to process %lld, which forked: two "
-                                "processes would give the same rows",
-                                (long long)noise->pid);
-    if (noise->ended)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "this noise stream has ended: its state file could not be written");
-    return DPMF_OK;
-}
-
 static dpmf_status check_row(const dpmf_noise *noise) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->in_doubt)
@@ -279,27 +267,6 @@ dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, c
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
     TRY(check_scale(noise->binding.precision, factor * noise->scale, "factor x clip x sigma x sensitivity"));
     return hand_out(noise, factor * noise->scale, 1, segments, segment);
-}
-
-dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step) {
-    TRY(dpmf_i_noise_check_usable(noise));
-    if (step < 0 || step > noise->binding.steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, step,
-                                noise->binding.steps);
-    if (noise->state == NULL) return DPMF_OK;
-    const int64_t reserved = dpmf_i_noise_state_reserved(noise->state);
-    if (step > reserved)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64 ": the next row of the state file is %" PRId64
-                                ", and rows may not be skipped",
-                                step, reserved);
-    if (step < reserved && !noise->replay)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64
-                                " has been reserved and may have been handed out (the next row of the state "
-                                "file is %" PRId64 "): only the option replay gives it again",
-                                step, reserved);
-    return DPMF_OK;
 }
 
 dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {

@@ -193,7 +193,7 @@ static void test_key_file_without_state(void **unused) {
  * The attacker offers a mechanism that claims more than its noise gives: here epsilon, which is what its maker says.
  * Before, whoever printed the claim believed it. Promised now: dpmf_mechanism_confirm finds out, and answers again at once.
  */
-static void test_claims(void **unused) {
+static void test_a_file_that_claims_too_much_is_refused(void **unused) {
     dpmf_workload *workload = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_mechanism *honest = NULL, *boast = NULL;
@@ -228,7 +228,7 @@ int main(void) {
         cmocka_unit_test(test_marks_are_authentic),
         cmocka_unit_test(test_trainer_with_another_sum),
         cmocka_unit_test(test_key_file_without_state),
-        cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_a_file_that_claims_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -157,7 +157,7 @@ static int64_t train_with(float value, int noiseless, int64_t hidden, float *wei
  * in the step of its batch: that it ended told that the example was there, and when told its batch. Promised now: such an
  * example adds 0, and the run is the one in which it does.
  */
-static void test_not_finite(void **unused) {
+static void test_a_unit_that_is_not_finite_adds_nothing(void **unused) {
     const float hostile[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e38f, FLT_TRUE_MIN, 0};
     float found[7][64], noisy[64];
     int64_t dim = 0;
@@ -181,7 +181,7 @@ static void test_not_finite(void **unused) {
  * added where norms were kept in float. Promised now: from 2^-100 on, what one example adds is at most the clip norm and
  * nearly all of it; below, a clear refusal.
  */
-static void test_tiny_clip(void **unused) {
+static void test_a_tiny_clip_norm_is_refused(void **unused) {
     const double clips[] = {1e-24, 1e-30, 0x1p-100};
     const float x[2] = {1, 0};
     const int32_t label[2] = {0, 1};
@@ -214,8 +214,8 @@ static void test_tiny_clip(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounding_of_the_sum),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_tiny_clip),
+        cmocka_unit_test(test_a_unit_that_is_not_finite_adds_nothing),
+        cmocka_unit_test(test_a_tiny_clip_norm_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void test_products_have_the_same_bits_in_every_set(void **unused) {
 }
 
 /* Exact products: whole numbers, the same for all instruction sets and in any pieces, against 64-bit integers. */
-static void test_exact_products(void **unused) {
+static void test_exact_products_have_the_same_bits_in_every_set(void **unused) {
     const char *sets[] = {"ref", "avx2", "avx512"};
     const int64_t shapes[][3] = {{1, 1, 1}, {10, 784, 130}, {7, 83, 5}, {128, 64, 37}, {3, 17, 300}, {2, 33, 0}};
     const double xi = 0x1p-50, beta = 0x1p-3;
@@ -268,7 +268,7 @@ static void test_a_user_that_is_not_clipped_is_not_counted(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products_have_the_same_bits_in_every_set),
-        cmocka_unit_test(test_exact_products),
+        cmocka_unit_test(test_exact_products_have_the_same_bits_in_every_set),
         cmocka_unit_test(test_clipped_sums_agree_with_whole_gradients),
         cmocka_unit_test(test_no_unit_adds_more_than_the_clip_norm),
         cmocka_unit_test(test_a_user_whose_examples_cancel_stays_within_the_clip),

@@ -9,12 +9,11 @@ The noise state travels in optimizer.state_dict(), and a state without it is ref
 """
 
 from .batches import BatchSampler, data_loader
-from .noise import DeviceNoise, Recursion, shard_of, shard_views
+from .noise import Recursion, shard_of, shard_views
 from .private import Private, make_private
 
 __all__ = [
     "BatchSampler",
-    "DeviceNoise",
     "Private",
     "Recursion",
     "data_loader",

@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches for a DataLoader, from the library's samplers."""
+"""Batches for a DataLoader, from the library's samplers: each knows the step that it was drawn for."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, Optional
+import hashlib
+import hmac
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
 from .. import errors
-from ..keys import KeyLike
+from ..keys import KeyBuffer, KeyLike
 from ..mechanism import Mechanism
 from ..sampler import Sampler
+from .group import rank_of
+from .randomness import seeded
+
+#: What a tensor of a batch is marked with.
+MARK = "dpmf_step"
+
+
+class Batch(list):
+    """Indices, and the step that they were drawn for."""
+
+    def __init__(self, indices: List[int], step: int):
+        super().__init__(indices)
+        self.step = step
+
+    def __reduce__(self) -> Any:
+        return Batch, (list(self), self.step)
 
 
 class BatchSampler(torch.utils.data.Sampler):
     """Lists of indices for a DataLoader's batch_sampler, from any of the library's samplers.
 
     what, units, steps, key, label, mechanism as in dpmf.Sampler; `units` may be the data set, and `steps` follows from the
-    mechanism. With `world` processes each gets its part of every batch. Batches may be empty: see data_loader.
+    mechanism. Each process of the process group (process_group as for make_private) gets its part of every batch; rank and
+    world are for processes that are in no group. Batches may be empty: see data_loader.
     """
 
     def __init__(
@@ -29,40 +48,87 @@ class BatchSampler(torch.utils.data.Sampler):
         steps: Optional[int] = None,
         mechanism: Optional[Mechanism] = None,
         label: Optional[str] = None,
-        rank: int = 0,
-        world: int = 1,
+        rank: Optional[int] = None,
+        world: Optional[int] = None,
+        process_group: Any = None,
     ):
         if steps is None:
             if mechanism is None:
                 raise errors.ArgumentError("steps: they are not given, and there is no mechanism to take them from")
             steps = mechanism.steps
-        if world > 1 and key is None:
-            raise errors.ArgumentError("key: %d processes need the same one" % world)
+        self.rank, self.world = part_of(rank, world, process_group)
+        if self.world > 1 and key is None:
+            raise errors.ArgumentError("key: %d processes need the same one" % self.world)
         units = units if isinstance(units, int) else len(units)
-        self.sampler = Sampler(what, units, steps, key, label, mechanism)
-        self._part = (rank, world)
+        with KeyBuffer(key) as memory:
+            self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism)
+            self._secret = hmac.new(bytes(memory.memory), b"dpmf data loader 1", hashlib.sha256).digest()
+        self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
+        self._allowed: Callable[[], None] = lambda: None
+        self._sizes: Dict[int, int] = {}
+        self._handed: Optional[int] = None
+        self._first = 0
 
     @property
     def expected_batch(self) -> float:
         """Of all processes together."""
         return self.sampler.expected_batch
 
-    def follow(self, position: Callable[[], int]) -> None:
-        """Begin where `position()` is: the noise's step, however far a DataLoader has read ahead."""
-        self._position = position
+    def follow(self, position: Callable[[], int], allowed: Callable[[], None] = lambda: None) -> None:
+        """Begin where `position()` is: the noise's step, however far a DataLoader has read ahead; `allowed` may refuse."""
+        self._position, self._allowed = position, allowed
 
     def seek(self, step: int) -> None:
         self.sampler.seek(step)
 
-    def __iter__(self) -> Iterator[List[int]]:
+    @property
+    def handed(self) -> Optional[int]:
+        """The step of the batch that was handed out last."""
+        return self._handed
+
+    def hand_out(self, step: int) -> None:
+        """The batch of this step is in the caller's hands."""
+        self._handed = step
+        done = min(self._position(), step)
+        self._sizes = {t: size for t, size in self._sizes.items() if t >= done}
+
+    def size(self, step: int) -> Optional[int]:
+        """Of this process's part of a batch that was drawn; None: it was not."""
+        return self._sizes.get(step)
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._allowed()
         if self.sampler.step != self._position():
             self.sampler.seek(self._position())
-        for batch in self.sampler:
-            yield batch[self._part[0] :: self._part[1]].tolist()
+        self._first = self.sampler.step
+        while self.sampler.step < self.sampler.steps:
+            step = self.sampler.step
+            batch = Batch(self.sampler.next()[self.rank :: self.world].tolist(), step)
+            self._sizes[step] = len(batch)
+            self._handed = step
+            yield batch
 
     def __len__(self) -> int:
         return self.sampler.steps - self._position()
+
+
+def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int, int]":
+    """(rank, processes) of the group; what is given must agree with it."""
+    found = rank_of(group)
+    if rank is None and world is None:
+        return found
+    asked = (0 if rank is None else rank, found[1] if world is None else world)
+    if not 0 <= asked[0] < asked[1]:
+        raise errors.ArgumentError("rank = %d, accepted: 0 to %d" % (asked[0], asked[1] - 1))
+    if found[1] > 1 and asked != found:
+        raise errors.ArgumentError(
+            "rank = %d of %d, and the process group says %d of %d: leave rank and world out" % (*asked, *found)
+        )
+    return asked
+
+
+# ---- loaders ----
 
 
 class _Collate:
@@ -85,9 +151,78 @@ def _nothing(batch: Any) -> Any:
     return type(batch)(_nothing(part) for part in batch)
 
 
+class Examples(torch.utils.data.Dataset):
+    """A data set whose random choices (augmentation) in a batch are a function of the key and the batch's step.
+
+    So they are the same in any number of workers, and again when a step is computed again after a crash.
+    """
+
+    def __init__(self, dataset: Any, secret: bytes):
+        self.dataset, self._secret = dataset, secret
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[index]
+
+    def __getitems__(self, batch: List[int]) -> List[Any]:
+        with seeded(self._secret, getattr(batch, "step", 0)):
+            if getattr(self.dataset, "__getitems__", None):
+                return self.dataset.__getitems__(list(batch))
+            return [self.dataset[i] for i in batch]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("dataset", "_secret"):  # not there yet: while a worker unpacks it
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+
+class Loader(torch.utils.data.DataLoader):
+    """A DataLoader over a BatchSampler. Its batches carry their step: their tensors have it as `dpmf_step`."""
+
+    def __iter__(self) -> Any:
+        self.batch_sampler._allowed()
+        return self._batches(super().__iter__())
+
+    def _batches(self, batches: Any) -> Iterator[Any]:
+        first = None
+        for batch in batches:
+            first = self.batch_sampler._first if first is None else first + 1
+            self.batch_sampler.hand_out(first)
+            yield marked(batch, first)
+
+
+def marked(batch: Any, step: int) -> Any:
+    """The same batch, its tensors marked."""
+    if isinstance(batch, torch.Tensor):
+        setattr(batch, MARK, step)
+    elif isinstance(batch, dict):
+        for part in batch.values():
+            marked(part, step)
+    elif isinstance(batch, (tuple, list)):
+        for part in batch:
+            marked(part, step)
+    return batch
+
+
+def mark_of(parts: Any) -> Optional[int]:
+    """The step that tensors are marked with; None: none is."""
+    steps = {getattr(part, MARK) for part in parts if hasattr(part, MARK)}
+    if len(steps) > 1:
+        raise errors.StateError("inputs and targets of different steps: %s" % sorted(steps))
+    return steps.pop() if steps else None
+
+
 def data_loader(
     dataset: Any, sampler: BatchSampler, collate_fn: Optional[Callable[[List[Any]], Any]] = None, **options: Any
 ) -> torch.utils.data.DataLoader:
-    """A DataLoader over the sampler's batches that can also be empty."""
+    """A DataLoader over the sampler's batches, which can also be empty, and which carry their step.
+
+    Random augmentation in the data set is a function of the key and the step (torch's, Python's and NumPy's generators are
+    seeded for each batch), so that a resumed run has the same examples as before, with any number of workers.
+    """
     collate = _Collate(dataset, collate_fn or torch.utils.data.default_collate)
-    return torch.utils.data.DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, **options)
+    # A generator of its own: making an iterator draws a number, which a run that is resumed would draw once more.
+    options.setdefault("generator", torch.Generator().manual_seed(0))
+    return Loader(Examples(dataset, sampler._secret), batch_sampler=sampler, collate_fn=collate, **options)

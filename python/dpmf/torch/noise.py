@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shards of a row, and noise for parameters that are not in the CPU's memory."""
+"""Shards of a row, rows for parameters that are not in the CPU's memory, and the recursion in torch operations."""
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+import os
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
 
 from .. import errors
-from ..keys import KeyBuffer, KeyLike
+from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..noise import NoiseStream
+from ..noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
 from ..problem import Strategy
+from .group import Group
 
 # ---- shards ----
 
@@ -43,7 +44,7 @@ def shard_views(tensors: Sequence[torch.Tensor], offset: int, count: int) -> Lis
     return views
 
 
-# ---- noise on a device ----
+# ---- other devices ----
 
 
 class Recursion:
@@ -56,7 +57,7 @@ class Recursion:
     def __init__(self, strategy: Strategy, count: int, device: Any = "cpu", dtype: torch.dtype = torch.float32):
         if not strategy.streams:
             raise errors.UnsupportedError(
-                "%s strategies do not stream: their rows are made by the library (noise='host')" % strategy.family
+                "%s strategies do not stream: their rows are made by the library" % strategy.family
             )
         self.strategy, self.step = strategy, 0
         self.buffers = torch.zeros((strategy.buffers, count), device=device, dtype=dtype)
@@ -91,121 +92,51 @@ class Recursion:
         return out[-1]
 
 
-class DeviceNoise:
-    """Noise whose seeds come from torch's generator on the device: no transfer from the CPU.
+def make_stream(
+    mechanism: Mechanism, dim: int, clip: float, key: KeyLike, dtype: torch.dtype, group: Group, options: Dict[str, Any]
+) -> NoiseStream:
+    """The stream of this process's shard. The first process keeps the state file, that of the whole row, and all wait for it.
 
-    Not the bits of NoiseStream, and not cryptographic: torch's generators can be predicted from their outputs, where the
-    library's seeds are AES-256. Its state holds buffers and generator, and is as secret as the key.
+    With a state file rows may be asked for again, as resuming from a checkpoint does: for the same sums.
+    """
+    options = dict(options)
+    if group.rank > 0:
+        options["state"] = NO_STATE_ROWS_MAY_REPEAT
+    state = options.get("state")
+    if state is not NO_STATE_ROWS_MAY_REPEAT and (state is not None or isinstance(key, (str, os.PathLike))):
+        options.setdefault("replay", True)
+        options["whole_state"] = group.world > 1
+    offset, count = shard_of(dim, group.rank, group.world)
+    kind = str(dtype).replace("torch.", "")
+    return NoiseStream(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, **options)
+
+
+class Rows:
+    """The library's rows on any device: made on the CPU, the same bits everywhere.
+
+    For a GPU a row goes through one of two pinned buffers in a copy that nobody waits for; a buffer is filled again only
+    when its copy is over.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        dim: int,
-        clip_norm: float,
-        key: KeyLike = None,
-        *,
-        device: Any = "cpu",
-        dtype: torch.dtype = torch.float32,
-        offset: int = 0,
-        count: Optional[int] = None,
-    ):
-        self.mechanism, self.dim, self.offset, self.clip_norm = mechanism, dim, offset, float(clip_norm)
-        self.count = dim - offset if count is None else count
-        if clip_norm <= 0 or not 0 <= offset < dim or not 0 < self.count <= dim - offset:
-            raise errors.ArgumentError(
-                "clip_norm = %g, offset = %d, count = %d of %d coordinates" % (clip_norm, offset, self.count, dim)
-            )
-        self.scale = self.clip_norm * (mechanism.sigma or 1.0) * mechanism.sensitivity.value
-        self.recursion = Recursion(mechanism.strategy, self.count, device, dtype)
-        self.generator, self._ephemeral = torch.Generator(device=device), key is None
-        with KeyBuffer(key) as memory:
-            # One generator a shard: its seed depends on the key, the mechanism and the shard.
-            told = hashlib.sha256(memoryview(memory.memory).cast("B"))
-            told.update(b"dpmf device noise 1" + mechanism.digest.encode() + b"/%d" % offset)
-            self.generator.manual_seed(int.from_bytes(told.digest()[:8], "little") >> 1)
-            self._commitment = memory.commitment()
+    def __init__(self, stream: NoiseStream, device: Any):
+        self.stream, self._device = stream, torch.device(device)
+        pin = self._device.type == "cuda"
+        dtype = torch.float64 if stream.dtype == "float64" else torch.float32
+        self._room = [torch.empty(stream.count, dtype=dtype, pin_memory=pin) for _ in range(2 if pin else 1)]
+        self._copied: List[Any] = [None] * len(self._room)
+        self._turn = 0
 
-    @property
-    def step(self) -> int:
-        return self.recursion.step
-
-    def add_(self, tensors: Union[torch.Tensor, Sequence[torch.Tensor]], factor: float = 1.0) -> None:
-        """Adds factor x the next row to the tensors, in order."""
-        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        if sum(t.numel() for t in tensors) != self.count:
-            raise errors.ArgumentError(
-                "the tensors have %d numbers, accepted: %d" % (sum(t.numel() for t in tensors), self.count)
-            )
-        like = self.recursion.buffers
-        seed = torch.randn(
-            (self.recursion.seeds() if self.step < self.mechanism.steps else 0, self.count),
-            generator=self.generator,
-            device=like.device,
-            dtype=like.dtype,
-        )
-        row, at = self.recursion.row(seed), 0
-        for tensor in tensors:
-            tensor.add_(row[at : at + tensor.numel()].view(tensor.shape), alpha=factor * self.scale)
-            at += tensor.numel()
-
-    def _identity(self) -> Dict[str, Any]:
-        return {
-            "clip_norm": self.clip_norm,
-            "sigma": self.mechanism.sigma or 0.0,
-            "mechanism": self.mechanism.digest,
-            "dim": self.dim,
-            "offset": self.offset,
-            "count": self.count,
-            "key": self._commitment,
-            "source": "torch",
-        }
-
-    def state_dict(self, buffers: bool = True) -> Dict[str, Any]:
-        """Everything, buffers and generator included: as secret as the key."""
-        if self._ephemeral:
-            raise errors.StateError("this noise's key was made for it alone: give key= the path of a key file")
-        return {
-            **self._identity(),
-            "step": self.step,
-            "generator": self.generator.get_state(),
-            "buffers": self.recursion.buffers.detach().cpu().clone(),
-        }
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        check_identity(state, self._identity())
-        self.generator.set_state(state["generator"].cpu())
-        self.recursion.buffers.copy_(state["buffers"])
-        self.recursion.step = int(state["step"])
-
-    def close(self) -> None:
-        self.recursion.buffers.zero_()
-
-
-def check_identity(state: Any, own: Dict[str, Any]) -> None:
-    if not isinstance(state, dict) or "step" not in state:
-        raise errors.StateError("there is no noise state here")
-    for name, value in own.items():
-        if state.get(name) != value:
-            raise errors.StateError("the noise state has %s = %s, and this run %s" % (name, state.get(name), value))
-
-
-class HostNoise:
-    """The library's rows, made on the CPU and added on a device: the same bits as on the CPU."""
-
-    def __init__(self, stream: NoiseStream, dtype: torch.dtype, pin: bool):
-        self.stream = stream
-        self.row = torch.empty(stream.count, dtype=dtype, pin_memory=pin)
-
-    def add_(self, tensors: Union[torch.Tensor, Sequence[torch.Tensor]]) -> None:
-        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        if sum(t.numel() for t in tensors) != self.stream.count:
-            raise errors.ArgumentError(
-                "the tensors have %d numbers, accepted: %d" % (sum(t.numel() for t in tensors), self.stream.count)
-            )
-        self.stream.fill_(self.row)
-        for tensor, part in zip(tensors, self.row.split([t.numel() for t in tensors])):
-            tensor.add_(part.to(tensor.device).view(tensor.shape))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
+    def next(self) -> torch.Tensor:
+        """The next row; it is overwritten by the one after the next."""
+        turn = self._turn
+        if self._copied[turn] is not None:
+            self._copied[turn].synchronize()
+        self.stream.fill_(self._room[turn])
+        if self._device.type == "cpu":
+            return self._room[turn]
+        row = self._room[turn].to(self._device, non_blocking=True)
+        if self._device.type == "cuda":
+            self._copied[turn] = torch.cuda.Event()
+            self._copied[turn].record(torch.cuda.current_stream(self._device))
+            self._turn = 1 - turn
+        return row

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private step: clipped per-example gradients, their sum, a row of noise, the optimizer."""
+"""The private step: clipped per-example gradients, their exact sum, a row of noise, the optimizer."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+import math
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
-import torch.distributed
 from torch.func import functional_call, grad, vmap
 
 from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..noise import NoiseStream
+from ..privacy import Privacy
+from . import randomness
 from .batches import BatchSampler
-from .noise import DeviceNoise, HostNoise, shard_of
+from .group import Group, rank_of
+from .noise import Rows, make_stream, shard_of
+from .sums import ExactSum
+from .taken import taken_of
 
 #: Per-example gradients that are in memory at once, when `chunk` is not given: 64 million numbers.
 CHUNK_NUMBERS = 1 << 26
 STATE = "dpmf"
-#: Numbers whose squares are added up in single precision before sums go on in double, and what this can cost: whatever the
-#: order, a sum of 256 squares is off by at most 257 x 2^-24 of itself, its root by half of that. Gradients are clipped to so
-#: much less, which covers the roundings of the factor and of the products too: no norm is above the clip norm.
-NORM_BLOCK, BELOW_CLIP = 256, 1.0 - 2.0**-16
+NOTHING_LOADED = (
+    "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
+    "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
+)
 
 
 class Private:
@@ -38,26 +42,31 @@ class Private:
         loss: Callable[..., torch.Tensor],
         chunk: Optional[int],
         group: Any,
-        noise: Callable[..., Any],
+        taken: Any,
+        key: KeyLike,
+        options: Dict[str, Any],
     ):
-        self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
-        self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
-        self._loss, self._group = loss, group
-        self._params, self._others = trained_parameters(model, optimizer)
-        self._flat = flat_buffer(list(self._params.values()))
-        self._views = [
-            part.view(p.shape)
-            for part, p in zip(self._flat.split([p.numel() for p in self._params.values()]), self._params.values())
-        ]
-        self._chunk = chunk or max(1, CHUNK_NUMBERS // self._flat.numel())
-        rank, world = rank_of(group)
-        offset, count = shard_of(self._flat.numel(), rank, world)
-        self._shard = self._flat[offset : offset + count]
-        self.noise = noise(self._flat, offset, count)
-        self._accumulated = self._inside = self._not_finite = self._with_buffers = False
-        self._gradients = vmap(grad(self._example_loss), in_dims=(None, 0, 0), randomness="different")
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
+        self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
+        self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
+        self._loss, self._taken = loss, taken
+        self._params, self._others = trained_parameters(model, optimizer)
+        sizes = [p.numel() for p in self._params.values()]
+        dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
+        self._group = Group(group, device)
+        self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+        self._chunk = chunk or max(1, CHUNK_NUMBERS // dim)
+        self._shard = shard_of(dim, self._group.rank, self._group.world)
+        self.noise = make_stream(mechanism, dim, clip_norm, key, self._dtype, self._group, options)
+        self._rows = Rows(self.noise, device)
+        self._accumulated = self._inside = self._with_buffers = False
+        # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
+        self._lost = self._group.worst(self.noise.reserved)
+        self._group.same(
+            {"mechanism": mechanism.digest, "key": self.noise._commitment, **self._identity(), "clip norm": self.clip_norm}
+        )
+        self._gradients = vmap(grad(self._example_loss), in_dims=(None, 0, 0), randomness="different")
         optimizer._dpmf_private = True  # type: ignore[attr-defined]
         self._hooks = [
             optimizer.register_step_pre_hook(self._guard),
@@ -67,27 +76,57 @@ class Private:
 
     # ---- one step ----
 
-    def step(self, inputs: Any = None, *targets: torch.Tensor) -> None:
+    def step(self, inputs: Any = None, *targets: torch.Tensor, drawn_for: Optional[int] = None, units: Any = None) -> None:
         """One logical step: of these examples, or of what `accumulate` has gathered if none are given."""
         if inputs is not None:
-            self.accumulate(inputs, *targets)
+            self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units)
         elif not self._accumulated:
             raise errors.ArgumentError("a step of no batch: accumulate first, an empty one if need be")
-        self._agree()
-        self.noise.add_(self._shard)
-        if rank_of(self._group)[1] > 1:
-            torch.distributed.all_reduce(self._flat, group=self._group)
-        self._flat.div_(self.expected_batch)
+        self._check()
+        taken_for = self.noise.step
+        noisy = self._release()
+        self._taken.close_step(taken_for)
         self._accumulated, self._inside = False, True
         try:
-            for parameter, view in zip(self._params.values(), self._views):
-                parameter.grad = view.to(parameter.dtype)
+            for parameter, part in zip(self._params.values(), noisy.split([p.numel() for p in self._params.values()])):
+                parameter.grad = part.view(parameter.shape).to(parameter.dtype)
             self.optimizer.step()
         finally:
             self._inside = False
 
-    def accumulate(self, inputs: Any, *targets: torch.Tensor) -> None:
-        """Adds the clipped gradients of a micro-batch to the sum of the step that is under way."""
+    def _release(self) -> torch.Tensor:
+        """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
+        self._group.add_up_(self._sum.sum)
+        row, refused = None, None
+        try:
+            if self.noise.keeps_state:
+                self.noise.bind_sum(self._sum.digest())
+            row = self._rows.next()
+        except Exception as error:  # in one process: the others must not wait for it
+            refused = error
+        try:
+            self._group.raise_together(refused)
+            assert row is not None
+            part = self._sum.noisy(self._shard[0], row, self.expected_batch, self._dtype)
+        finally:
+            self._sum.zero_()
+            self._accumulated = False
+        if self._group.world == 1:
+            return part
+        whole = torch.zeros(self.noise.dim, dtype=self._dtype, device=part.device)
+        whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
+        self._group.add_up_(whole)  # each number from one process, zeros from the others
+        return whole
+
+    def accumulate(
+        self, inputs: Any, *targets: torch.Tensor, drawn_for: Optional[int] = None, units: Any = None
+    ) -> None:
+        """Adds the clipped gradients of a micro-batch to the sum of the step that is under way.
+
+        drawn_for   the step that the sampler drew these examples for, where it cannot be seen: batches of data_loader carry
+                    it, and others must say it (`for batch in sampler: ... drawn_for=batch.step`)
+        units       without a sampler: the numbers of these examples, by which participations are counted
+        """
         inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         count = len(inputs[0])
         if any(len(part) != count for part in inputs + targets):
@@ -95,52 +134,44 @@ class Private:
                 "inputs and targets of %s examples: as many of each are accepted"
                 % [len(part) for part in inputs + targets]
             )
-        check_layers(self.model)
-        sums = None
-        for first in range(0, count, self._chunk):
-            last = min(first + self._chunk, count)
-            sums = self._add_chunk(sums, tuple(p[first:last] for p in inputs), tuple(p[first:last] for p in targets))
+        self._check()
+        if self.noise.step >= self.mechanism.steps:
+            raise errors.ArgumentError(
+                "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
+            )
+        self._taken.take(self.noise.step, count, inputs + targets, drawn_for, units)
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
-            self._flat.zero_()
-        if sums is not None:
-            self._flat.add_(sums)
+            self._sum.zero_()
         self._accumulated = True
+        for first in range(0, count, self._chunk):
+            last = min(first + self._chunk, count)
+            self._add_chunk(tuple(p[first:last] for p in inputs), tuple(p[first:last] for p in targets))
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
-        self._flat.zero_()
-        self._accumulated = self._not_finite = False
+        self._sum.zero_()
+        self._taken.forget()
+        self._accumulated = False
 
-    def _agree(self) -> None:
-        """Raises if any process met a gradient that is not finite: none takes the step, and none waits for another."""
-        bad = self._not_finite
-        if rank_of(self._group)[1] > 1:
-            flag = torch.tensor([float(bad)], device=self._flat.device)
-            torch.distributed.all_reduce(flag, group=self._group)
-            bad = bool(flag.item() > 0)
-        if bad:
-            self.discard()
-            raise errors.NumericalError("the gradient of an example is not finite: nothing of the step is released")
+    def _check(self) -> None:
+        """Before anything is computed: would this step be one of the run, and of all its parameters?"""
+        self._may_go_on()
+        check_layers(self.model)
+        check_parameters(self.model, self.optimizer, self._params)
+
+    def _may_go_on(self) -> None:
+        if self._lost:
+            raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
 
     def _example_loss(self, parameters: Dict[str, torch.Tensor], inputs: Any, targets: Any) -> torch.Tensor:
         one = tuple(part.unsqueeze(0) for part in inputs)
         outputs = functional_call(self.model, (parameters, self._others), one)
         return self._loss(outputs, *[part.unsqueeze(0) for part in targets])
 
-    def _add_chunk(self, sums: Optional[torch.Tensor], inputs: Any, targets: Any) -> torch.Tensor:
+    def _add_chunk(self, inputs: Any, targets: Any) -> None:
         parameters = {name: p.detach() for name, p in self._params.items()}
-        found = self._gradients(parameters, inputs, targets)
-        flat = [g.reshape(g.shape[0], -1).to(self._flat.dtype) for g in found.values()]
-        norms = example_norms(flat)
-        if not bool(torch.isfinite(norms).all()):
-            self._not_finite = True  # `step` raises, in all processes at once
-        bound = self.clip_norm * BELOW_CLIP
-        factors = (bound / norms.clamp(min=bound)).to(self._flat.dtype)
-        sums = torch.zeros_like(self._flat) if sums is None else sums
-        for g, part in zip(flat, sums.split([g.shape[1] for g in flat])):
-            part.addmv_(g.t(), factors)
-        return sums
+        self._sum.add(list(self._gradients(parameters, inputs, targets).values()))
 
     # ---- the optimizer's hooks ----
 
@@ -151,16 +182,22 @@ class Private:
             )
 
     def _identity(self) -> Dict[str, Any]:
-        # What changes the roundings of a sum is in it: rows after a checkpoint are used again, for the same bits.
-        return {"expected_batch": self.expected_batch, "processes": rank_of(self._group)[1], "chunk": self._chunk}
+        # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
+        return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._chunk}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
+        self._may_go_on()
         if self._accumulated:
             raise errors.StateError("a step is under way: what is accumulated has no noise yet and must not be saved")
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
-        state[STATE] = {**self._identity(), "noise": noise}
+        state[STATE] = {
+            **self._identity(),
+            "noise": noise,
+            "random": randomness.states(),
+            "taken": self._taken.state_dict(),
+        }
         return state
 
     def _take_state(self, _optimizer: Any, state: Dict[str, Any]) -> None:
@@ -172,13 +209,17 @@ class Private:
         for name, value in self._identity().items():
             if own.get(name) != value:
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
-        rank, world = rank_of(self._group)
         noise = dict(own.get("noise") or {})
-        if world > 1:
+        if self._group.world > 1:
             # A checkpoint is written by any one process: the shard is that of the reader.
             noise.update({name: getattr(self.noise, name) for name in ("offset", "count") if name in noise})
+        if "random" not in own:
+            raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
         self.discard()
+        self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
+        randomness.restore(own["random"])
+        self._lost = 0
 
     def state_dict(self, buffers: bool = False) -> Dict[str, Any]:
         """optimizer.state_dict(), which holds the noise state too; with `buffers` it is as secret as the key."""
@@ -198,9 +239,36 @@ class Private:
         return self.noise.step
 
     @property
+    def counted(self) -> bool:
+        """True: the loader could not be checked, and the guarantee is that of the run that happened, so far."""
+        return self._taken.counted
+
+    def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
+        """The guarantee, computed again: of the whole run as designed, or, where `counted`, of the run that happened so far.
+
+        None: nobody has taken part yet.
+        """
+        return self._taken.privacy(delta)
+
+    @property
     def epsilon(self) -> Optional[float]:
-        """Of the whole run: correlated noise is one release, and a part of it is no cheaper."""
-        return self.mechanism.epsilon
+        """That of `privacy`. Correlated noise is one release: a part of a designed run is no cheaper than the whole."""
+        if not self.counted and self.mechanism.epsilon is None:
+            return None
+        found = self.privacy()
+        return 0.0 if found is None else found.epsilon
+
+    def statement(self, unit: str = "example") -> str:
+        """The guarantee in sentences, and what kind of guarantee it is."""
+        found = self.privacy()
+        if found is None:
+            return "Nobody has taken part yet.\n"
+        if not self.counted:
+            return found.statement(unit)
+        return found.statement(unit) + (
+            "This is the guarantee of the run that happened: the loader could not be checked against what the mechanism "
+            "assumes, and the participations of every %s over %d steps were counted.\n" % (unit, self.steps_taken)
+        )
 
     def close(self) -> None:
         """Ends the noise and takes its hooks off the optimizer."""
@@ -215,24 +283,6 @@ class Private:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def example_norms(gradients: List[torch.Tensor]) -> torch.Tensor:
-    """l2 norms over all tensors (examples x numbers), in double, nearly at the speed of single precision."""
-    squares = torch.zeros(len(gradients[0]), dtype=torch.float64, device=gradients[0].device)
-    for g in gradients:
-        whole = g.shape[1] // NORM_BLOCK * NORM_BLOCK
-        for part in (g[:, :whole].unflatten(1, (-1, NORM_BLOCK)) if whole else None, g[:, whole:].unsqueeze(1)):
-            if part is not None and part.shape[2] > 0:
-                squares += torch.linalg.vector_norm(part, dim=2).double().square().sum(1)
-    return squares.sqrt()
-
-
-def rank_of(group: Any) -> Tuple[int, int]:
-    """(rank, processes); group False: this process alone."""
-    if group is False or not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return 0, 1
-    return torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
 
 def trained_parameters(
@@ -252,15 +302,36 @@ def trained_parameters(
     return trained, others
 
 
-def flat_buffer(parameters: List[torch.Tensor]) -> torch.Tensor:
-    """Room for the sums of all gradients, end to end: doubles if all parameters are, else floats."""
-    devices = {p.device for p in parameters}
+def check_parameters(model: torch.nn.Module, optimizer: torch.optim.Optimizer, own: Dict[str, Any]) -> None:
+    """Raises if the optimizer would step other parameters than those that the noise was made for."""
+    now = [p for group in optimizer.param_groups for p in group["params"]]
+    known = {id(p) for p in own.values()}
+    for p in now:
+        if id(p) not in known and (p.requires_grad or p.grad is not None):
+            raise errors.StateError(
+                "the optimizer has a parameter of shape %s that would be stepped without noise: parameters are what they "
+                "were when make_private was called (close it and make a new one for others, with a new key)"
+                % (tuple(p.shape),)
+            )
+    there = {id(p) for p in now if p.requires_grad}
+    named = dict(model.named_parameters())
+    for name, p in own.items():
+        if id(p) not in there or named.get(name) is not p:
+            raise errors.StateError(
+                "the parameter %s is no longer the model's and trained by the optimizer: the noise was made for it" % name
+            )
+
+
+def one_device(parameters: Dict[str, Any]) -> torch.device:
+    devices = {p.device for p in parameters.values()}
     if len(devices) > 1:
         raise errors.ArgumentError("the parameters are on %d devices, accepted: one" % len(devices))
-    double = all(p.dtype == torch.float64 for p in parameters)
-    return torch.zeros(
-        sum(p.numel() for p in parameters), device=devices.pop(), dtype=torch.float64 if double else torch.float32
-    )
+    return devices.pop()
+
+
+def row_type(parameters: Dict[str, Any]) -> torch.dtype:
+    """Of the rows of noise: doubles if all parameters are, else floats."""
+    return torch.float64 if all(p.dtype == torch.float64 for p in parameters.values()) else torch.float32
 
 
 def check_layers(model: torch.nn.Module) -> None:
@@ -281,83 +352,79 @@ def make_private(
     expected_batch: Optional[float] = None,
     *,
     loss: Callable[..., torch.Tensor] = torch.nn.functional.cross_entropy,
-    sampler: Optional[BatchSampler] = None,
+    sampler: Any = None,
     key: KeyLike = None,
-    noise: str = "host",
     chunk: Optional[int] = None,
     process_group: Any = None,
+    noise: str = "host",
     **options: Any,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
-    mechanism        must be calibrated (have a sigma)
-    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped
+    mechanism        must be calibrated (have a sigma); a file's claims are computed again
+    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
     expected_batch   what sums are divided by; the sampler's, where one is given
     loss             loss(outputs, *targets) of a batch of one example
-    sampler          a BatchSampler: it is held against the mechanism, and resumes where the noise does
-    key              32 bytes, or the path of a key file; None: a new one, and the run cannot be resumed
-    noise            "host": the library's rows, whatever the device. "device": the same recursion in torch operations, its
-                     seeds from torch's generator, which is not cryptographic
+    sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
+                     resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
+                     is that of the run that happened. None: the same, by units= at every step
+    key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
+                     cannot be resumed
     chunk            examples whose gradients are in memory at once
-    process_group    for several processes (None: the default group where there is one; False: this process alone): each adds
-                     the noise of its shard, and the sums are all-reduced, so that noise is added once. Every process needs
-                     the same key and must call `step` for its part of every batch
+    process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
+                     added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
+                     process needs the same key and a BatchSampler, and must call `step` for its part of every batch
+    noise            "host", the only one: rows are made by the library on the CPU, whatever the device
     options          of NoiseStream: state, label, prefetch, threads, ...
     """
+    if noise == "device":
+        raise errors.UnsupportedError(
+            "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
+            "to the device by themselves; leave noise= out"
+        )
+    if noise != "host":
+        raise errors.ArgumentError("noise = %r, accepted: host" % noise)
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
-    if not clip_norm > 0 or clip_norm == float("inf"):
-        raise errors.ArgumentError("clip_norm = %g, accepted: finite numbers above 0" % clip_norm)
-    if sampler is not None:
-        sampler.sampler.check(mechanism)
-        expected_batch = sampler.expected_batch if expected_batch is None else expected_batch
-    if expected_batch is None or not expected_batch > 0:
-        raise errors.ArgumentError(
-            "expected_batch = %s, accepted: a number above 0, or a sampler that has one" % expected_batch
-        )
-    if noise not in ("host", "device"):
-        raise errors.ArgumentError("noise = %r, accepted: host, device" % noise)
+    mechanism.confirm()
+    if not 2.0**-100 <= clip_norm <= 2.0**100:
+        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    if chunk is not None and chunk < 1:
+        raise errors.ArgumentError("chunk = %d, accepted: 1 or more" % chunk)
     rank, world = rank_of(process_group)
     if world > 1 and key is None:
         raise errors.ArgumentError("key: %d processes need the same one" % world)
+    batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
+    check_part(batches, rank, world)
+    taken = taken_of(mechanism, sampler)
+    if expected_batch is None and isinstance(batches, BatchSampler):
+        expected_batch = batches.expected_batch
+    if expected_batch is None or not (expected_batch > 0 and math.isfinite(expected_batch)):
+        raise errors.ArgumentError(
+            "expected_batch = %s, accepted: a finite number above 0, or a sampler that has one" % expected_batch
+        )
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
 
-    def make_noise(flat: torch.Tensor, offset: int, count: int) -> Any:
-        if noise == "device":
-            return DeviceNoise(
-                mechanism,
-                flat.numel(),
-                clip_norm,
-                key,
-                device=flat.device,
-                dtype=flat.dtype,
-                offset=offset,
-                count=count,
-                **options,
-            )
-        if options.get("state") is not None:
-            options.setdefault("replay", True)  # resuming goes back to the rows after the last checkpoint
-        stream = NoiseStream(
-            mechanism,
-            flat.numel(),
-            clip_norm,
-            key,
-            dtype=str(flat.dtype).replace("torch.", ""),
-            offset=offset,
-            count=count,
-            **options,
-        )
-        return stream if flat.device.type == "cpu" else HostNoise(stream, flat.dtype, flat.device.type == "cuda")
-
-    private = Private(model, optimizer, mechanism, clip_norm, expected_batch, loss, chunk, process_group, make_noise)
-    if sampler is not None:
-        sampler.follow(lambda: private.noise.step)
-    if world > 1:
-        for tensor in list(model.parameters()) + list(model.buffers()):
-            torch.distributed.broadcast(
-                tensor.data,
-                torch.distributed.get_global_rank(process_group, 0) if process_group is not None else 0,
-                group=process_group,
-            )
+    private = Private(
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, chunk, process_group, taken, key, options
+    )
+    if isinstance(batches, BatchSampler):
+        batches.follow(lambda: private.noise.step, private._may_go_on)
+    private._group.broadcast_(list(model.parameters()) + list(model.buffers()))
     return private
+
+
+def check_part(batches: Any, rank: int, world: int) -> None:
+    """Raises unless the sampler gives this process its own part of every batch."""
+    if not isinstance(batches, BatchSampler):
+        if world > 1:
+            raise errors.ArgumentError(
+                "sampler: %d processes need a BatchSampler, which gives each its part of every batch: the same examples in "
+                "two processes would count twice" % world
+            )
+    elif (batches.rank, batches.world) != (rank, world):
+        raise errors.ArgumentError(
+            "the sampler is for process %d of %d, and this is process %d of %d"
+            % (batches.rank, batches.world, rank, world)
+        )

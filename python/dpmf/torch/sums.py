@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of clipped gradients that do not round.
+
+A batch sum in floating point depends on the order of its terms, and a rounding that one example tips over moves the sum by
+more than that example's gradient: whole clip norms for batches of ten thousands. So every example's gradient g is put on a
+grid xi, a power of two of about clip 2^-32, and clipped there: what is added is the integers q = rint(s g) with
+
+    s = min(1 / xi, (N - sqrt(d)/2 - 1) (1 - d 2^-49) / |g|),    N = floor(clip / xi),
+
+d the number of parameters, |g| in double. Rounding moves each coordinate by at most 1/2, hence |q| <= s |g| + sqrt(d)/2 plus
+the roundings of products and norm, which the 1 and the factor cover: |q| <= N. That is checked on the integers themselves,
+fl(sum q^2) (1 + d 2^-50) <= N^2, where the factor covers what a sum of d positive doubles can lose in any order (d 2^-52 of
+itself); an example that fails is scaled down and tried again. Sums of integers are exact, so that with or without one
+example they differ by at most N xi <= clip: in any order, by any number of threads, chunks and processes.
+
+A gradient whose norm is not a finite double adds 0, and nobody is told: an error, a count or a log line would say that the
+example was there. A norm in double is finite for all finite single-precision gradients.
+
+The sums stay below 2^53: doubles hold them exactly, and what is rounded to the parameters' type is the sum with its noise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+from typing import Any, Iterator, List, Sequence, Tuple
+
+import torch
+
+from .. import errors
+from .._library import abi, c, run_options
+
+#: Units that one sum may hold at the finest grid; samplers whose batches can be larger get a coarser one.
+UNITS = 1 << 20
+#: Numbers that are worked on at a time where the library's own kernels cannot be used (GPUs).
+BLOCK = 1 << 22
+#: Times that an example which fails its check is scaled down, each time by more, before it adds nothing.
+TRIES = 64
+
+PRECISIONS = {torch.float32: abi.dpmf_precision.DPMF_FLOAT32, torch.float64: abi.dpmf_precision.DPMF_FLOAT64}
+
+
+class ExactSum:
+    """The sum of one step's clipped gradients, in integers.
+
+    dim     numbers of a gradient
+    clip    their norm's bound, 2^-100 to 2^100
+    units   the most examples that one step can have, in all processes
+    """
+
+    def __init__(self, dim: int, clip: float, units: int, device: Any):
+        grid = ctypes.c_double()
+        c.dpmf_clip_grid(clip, max(units, UNITS), ctypes.byref(grid))
+        self.clip, self.grid, self.units = float(clip), grid.value, max(units, UNITS)
+        self.sum = torch.zeros(dim, dtype=torch.int64, device=device)
+        self.added = 0
+        self._most = math.floor(self.clip / self.grid)
+        self._limit = (self._most - math.sqrt(dim) / 2 - 1) * (1 - dim * 2.0**-49)
+        self._slack = 1 + dim * 2.0**-50
+        if not self._limit > 0:
+            raise errors.ArgumentError("%d parameters are too many for a grid of %g" % (dim, self.grid))
+
+    def zero_(self) -> None:
+        self.sum.zero_()
+        self.added = 0
+
+    def add(self, gradients: Sequence[torch.Tensor]) -> None:
+        """Adds examples: tensors of (examples, ...) that together hold `dim` numbers of each."""
+        count = len(gradients[0])
+        if self.added + count > self.units:
+            raise errors.ArgumentError("more than %d examples in a step" % self.units)
+        self.added += count
+        if count == 0:
+            return
+        flat = [g.detach().reshape(count, -1) for g in gradients]
+        kind = torch.float64 if any(g.dtype == torch.float64 for g in flat) else torch.float32
+        flat = [g.to(kind).contiguous() for g in flat]
+        if self.sum.device.type == "cpu":
+            self._add_by_library(flat, kind)
+        else:
+            self._add_by_torch(flat)
+
+    def _add_by_library(self, flat: List[torch.Tensor], kind: torch.dtype) -> None:
+        parts = (abi.dpmf_segment * len(flat))(*[abi.dpmf_segment(g.data_ptr(), g.shape[1]) for g in flat])
+        sums = ctypes.cast(self.sum.data_ptr(), ctypes.POINTER(ctypes.c_int64))
+        with run_options(torch.get_num_threads()) as run:
+            c.dpmf_clip_add(
+                self.clip, self.grid, PRECISIONS[kind], len(flat[0]), len(flat), parts, sums, ctypes.byref(run)
+            )
+
+    # ---- the same in torch operations, for other devices ----
+
+    def _blocks(self, flat: List[torch.Tensor]) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
+        """(gradients of some columns, their part of the sum), small enough for temporaries in double."""
+        width = max(1, BLOCK // len(flat[0]))
+        for g, part in zip(flat, self.sum.split([g.shape[1] for g in flat])):
+            yield from zip(g.split(width, 1), part.split(width))
+
+    def _add_by_torch(self, flat: List[torch.Tensor]) -> None:
+        squares = torch.zeros(len(flat[0]), dtype=torch.float64, device=self.sum.device)
+        for g, _ in self._blocks(flat):
+            squares += g.double().square().sum(1)
+        norms = squares.sqrt()
+        scale = (self._limit / norms).clamp(max=1 / self.grid)
+        scale = torch.where(torch.isfinite(norms), scale, torch.zeros_like(scale))
+        found = self._put(flat, scale, 1)
+        for t in range(TRIES + 1):
+            failed = ~(found * self._slack <= float(self._most) ** 2)
+            if not bool(failed.any()):
+                return
+            again = [g[failed] for g in flat]
+            self._put(again, scale[failed], -1)
+            scale[failed] = scale[failed] * (1 - 2.0 ** min(t - 20, -1)) if t < TRIES else 0.0
+            found[failed] = self._put(again, scale[failed], 1)
+
+    def _put(self, flat: List[torch.Tensor], scale: torch.Tensor, sign: int) -> torch.Tensor:
+        """Adds or takes out; gives the squared norms of the integers. Sums of a column in double are exact: below 2^53."""
+        squares, used = torch.zeros_like(scale), scale > 0
+        for g, part in self._blocks(flat):
+            q = (g.double() * scale[:, None]).round_()
+            q.masked_fill_(~used[:, None], 0.0)
+            squares += q.square().sum(1)
+            part.add_(q.sum(0).to(torch.int64), alpha=sign)
+        return squares
+
+    # ---- what becomes of it ----
+
+    def digest(self) -> bytes:
+        """SHA-256 of the sum: what a row of noise is bound to."""
+        return hashlib.sha256(memoryview(self.sum.cpu().numpy()).cast("B")).digest()
+
+    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype) -> torch.Tensor:
+        """(sum from coordinate `first` on + row) / divisor, added in double and rounded once."""
+        part = self.sum[first : first + row.numel()].to(torch.float64).mul_(self.grid)
+        return part.add_(row).div_(divisor).to(dtype)

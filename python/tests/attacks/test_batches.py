@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks by batches: who takes part in which step, in which process, and which parameters get noise."""
+
+import subprocess
+import sys
+import unittest
+import warnings
+
+from story import HERE, KEY, Case, Inner, dpmf, inner_loss, mechanism, torch
+
+try:
+    warnings.filterwarnings("ignore", category=UserWarning)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    from opacus import PrivacyEngine
+
+    import dpmf.opacus
+except ImportError:
+    PrivacyEngine = None
+
+STEPS, EPOCHS, EXAMPLES, BATCH = 12, 3, 24, 6
+
+
+def designed():
+    return mechanism(
+        "bsr", STEPS, sigma=None, epsilon=3.0, delta=1e-5, participation="cyclic:%d,%d" % (EPOCHS, STEPS // EPOCHS)
+    )
+
+
+def numbers():
+    """A data set whose examples know their number."""
+    x = torch.randn(EXAMPLES, 5, generator=torch.Generator().manual_seed(1))
+    return torch.utils.data.TensorDataset(x, torch.arange(EXAMPLES))
+
+
+def ours(m=None, **options):
+    m = m or designed()
+    model = Inner(5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sampler = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), KEY, mechanism=m)
+    options = {"sampler": sampler, "key": KEY, "loss": inner_loss, **options}
+    private = dpmf.torch.make_private(model, optimizer, m, 1.0, **options)
+    return model, optimizer, private, dpmf.torch.data_loader(numbers(), sampler)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Drift(Case):
+    def test_a_failed_step_is_skipped(self):
+        """A training loop catches an exception (out of memory, say) and goes on with the next batch.
+
+        Before, all later examples moved by one row of noise: away from the steps that the participation allows them. Now a
+        batch carries its step, and the step says that it is the wrong one.
+        """
+        model, _, private, loader = ours()
+        batches = iter(loader)
+        private.step(*next(batches))
+        next(batches)  # its step failed
+        self.refused(dpmf.StateError, "drawn for step 2", private.step, *next(batches))
+        self.assertEqual(private.steps_taken, 1)
+        for x, y in loader:  # a new iterator begins where the noise is
+            private.step(x, y)
+        self.assertEqual(private.steps_taken, STEPS)
+
+    def test_two_batches_in_one_step(self):
+        """Gradient accumulation over two batches of the loader: before, one row for both, and rows to spare for a second
+        round of the data. Now the second is refused; parts of one batch are one step as ever.
+        """
+        model, _, private, loader = ours()
+        batches = iter(loader)
+        x, y = next(batches)
+        private.accumulate(x[:2], y[:2])
+        private.accumulate(x[2:], y[2:])
+        self.refused(dpmf.StateError, "drawn for step 1", private.accumulate, *next(batches))
+        private.step()
+        self.assertEqual(private.steps_taken, 1)
+
+    def test_a_batch_twice_in_one_step(self):
+        """The same batch accumulated twice: every example counts double. Before: taken."""
+        model, _, private, loader = ours()
+        x, y = next(iter(loader))
+        private.accumulate(x, y)
+        self.refused(dpmf.StateError, "12 examples for step 0, and its batch has 6", private.accumulate, x, y)
+
+    def test_parameters_without_noise(self):
+        """add_param_group, or requires_grad_(True) on a frozen layer, after make_private.
+
+        Before, the optimizer stepped such parameters with raw gradients, or with ones that are older. Now the parameters are
+        looked at in every step.
+        """
+        model, optimizer, private, loader = ours()
+        batches = iter(loader)
+        private.step(*next(batches))
+        model.more = torch.nn.Parameter(torch.zeros(2))
+        optimizer.add_param_group({"params": [model.more]})
+        self.refused(dpmf.StateError, "without noise", private.step, *next(batches))
+
+        class Two(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = torch.nn.Linear(5, 4), torch.nn.Linear(4, EXAMPLES)
+
+            def forward(self, x):
+                return self.b(self.a(x))
+
+        model, m = Two(), designed()
+        model.a.requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        sampler = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), KEY, mechanism=m)
+        private = dpmf.torch.make_private(model, optimizer, m, 1.0, sampler=sampler, key=KEY)
+        batches = iter(dpmf.torch.data_loader(numbers(), sampler))
+        private.step(*next(batches))
+        model.a.requires_grad_(True)
+        frozen = model.a.weight.detach().clone()
+        x, y = next(batches)
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        self.refused(dpmf.StateError, "without noise", private.step, x, y)
+        self.assertTrue(torch.equal(model.a.weight, frozen))
+
+    def test_any_loader_without_a_sampler(self):
+        """make_private without a sampler, and a loader that shuffles.
+
+        Before, Private.epsilon was that of the design, 3, whatever the loader did; by who took part when it was more. Now a
+        step without anybody's number is refused, a loader is counted, and epsilon is that of the run that happened.
+        """
+        m = designed()
+        model = Inner(5)
+        private = dpmf.torch.make_private(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), m, 1.0, BATCH, key=KEY, loss=inner_loss
+        )
+        x, y = numbers()[:BATCH]
+        self.assertRaises(dpmf.StateError, private.step, x, y)
+        log = []
+        loader = torch.utils.data.DataLoader(
+            numbers(), batch_size=BATCH, shuffle=True, generator=torch.Generator().manual_seed(2)
+        )
+        model, _, private, _ = ours(sampler=loader, expected_batch=BATCH)
+        for _ in range(EPOCHS):
+            for x, y in loader:
+                log += [(int(unit), private.steps_taken) for unit in y]
+                private.step(x, y)
+        wanted = m.observed_privacy(*zip(*log)).epsilon
+        self.assertGreater(wanted, 3.1)
+        self.assertAlmostEqual(private.epsilon, wanted, places=9)
+        self.assertIn("the run that happened", private.statement())
+
+
+@unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+class Opacus(Case):
+    def make(self, shuffle):
+        model, engine = torch.nn.Linear(5, EXAMPLES), PrivacyEngine()
+        loader = torch.utils.data.DataLoader(
+            numbers(), batch_size=BATCH, shuffle=shuffle, generator=torch.Generator().manual_seed(2)
+        )
+        model, optimizer, loader = engine.make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+            data_loader=loader,
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+            poisson_sampling=False,
+        )
+        return model, optimizer, loader, engine
+
+    def train(self, model, optimizer, loader):
+        log, step = [], 0
+        for _ in range(EPOCHS):
+            for x, y in loader:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                log += [(int(unit), step) for unit in y]
+                step += 1
+        return log
+
+    def test_without_the_loader(self):
+        """attach took an optimizer alone, and said 3 for every loader. Now it asks for the loader."""
+        _, optimizer, _, _ = self.make(True)
+        self.refused(dpmf.ArgumentError, "loader", dpmf.opacus.attach, optimizer, designed(), KEY)
+
+    def test_a_loader_that_shuffles(self):
+        """Before, 3 was printed where a unit's own steps give more (11.2 in the worst run). Now they are counted."""
+        m = designed()
+        model, optimizer, loader, engine = self.make(True)
+        attached = dpmf.opacus.attach(optimizer, m, KEY, loader=loader, privacy_engine=engine)
+        log = self.train(model, optimizer, loader)
+        self.assertTrue(attached.accountant.counted)
+        wanted = m.observed_privacy(*zip(*log)).epsilon
+        self.assertGreater(wanted, 3.1)
+        self.assertAlmostEqual(engine.get_epsilon(1e-5), wanted, places=9)
+        model, optimizer, loader, engine = self.make(False)  # in the data's own order: as designed
+        attached = dpmf.opacus.attach(optimizer, m, KEY, loader=loader, privacy_engine=engine)
+        self.train(model, optimizer, loader)
+        self.assertFalse(attached.accountant.counted)
+        self.assertAlmostEqual(engine.get_epsilon(1e-5), 3.0, places=6)
+
+    def test_attached_twice(self):
+        """A second attach under a first, as a notebook's cell run again does: before, two streams, one of them unseen."""
+        _, optimizer, loader, _ = self.make(False)
+        dpmf.opacus.attach(optimizer, designed(), KEY, loader=loader)
+        self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, optimizer, designed(), KEY, loader=loader)
+
+    def test_skipped_steps_parameters_and_nan(self):
+        """The same drifts under Opacus: a skipped batch, new parameters; and one example whose gradient is NaN, which went
+        through Opacus' sums into the weights.
+        """
+        model, optimizer, loader, _ = self.make(False)
+        attached = dpmf.opacus.attach(optimizer, designed(), KEY, loader=loader)
+        batches = iter(loader)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+        x, y = next(batches)
+        x[2, 1] = float("nan")
+        step(x, y)
+        self.assertTrue(all(bool(torch.isfinite(p).all()) for p in model.parameters()))
+        next(batches)
+        self.refused(dpmf.StateError, "not the one", step, *next(batches))
+        self.assertEqual(attached.noise.step, 1)
+        frozen = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+        optimizer.param_groups[0]["params"].append(frozen)
+        frozen.grad = torch.ones(3)  # torch's optimizers step whatever has a gradient
+        self.refused(dpmf.StateError, "without noise", step, x, y)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Processes(Case):
+    def test_several_processes(self):
+        """Two processes train together, and nobody says rank= or world=.
+
+        Before, each took the whole batch and the all-reduce counted every example twice: twice the sensitivity under the
+        same noise. Now each takes its part, from the process group; a sampler that disagrees with the group, one that was
+        made for this process alone, and none at all are refused. The weights are, to the bit, those of one process.
+        """
+        command = [sys.executable, str(HERE / "processes.py"), str(self.folder)]
+        alone = subprocess.run(command + ["0", "1"], stdout=subprocess.PIPE)
+        self.assertEqual(alone.returncode, 0)
+        together = [subprocess.Popen(command + [str(rank), "2"], stdout=subprocess.PIPE) for rank in range(2)]
+        said = [process.communicate(timeout=300)[0].decode() for process in together]
+        self.assertEqual([process.returncode for process in together], [0, 0], said)
+        self.assertEqual([text.splitlines() for text in said], [["refused"] * 3 + alone.stdout.decode().splitlines()] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks by files: mechanisms that claim what they do not keep, and keys that are used twice."""
+
+import unittest
+
+import numpy as np
+from story import KEY, Case, Inner, dpmf, forge, inner_loss, mechanism, torch
+
+
+class Files(Case):
+    def forged(self, **figures):
+        m = mechanism("bsr", 16, sigma=None, epsilon=3.0, delta=1e-6, participation="cyclic:2,8")
+        path = self.folder / "run.dpmf"
+        path.write_bytes(forge(m.to_bytes(), **figures))
+        return dpmf.load(path)
+
+    def test_a_file_that_claims_too_much(self):
+        """Somebody changes a figure of a mechanism file and computes its digest again, as anybody can.
+
+        Before, an epsilon of 1 in place of 3 came out of `epsilon` and the report, and a sensitivity of a tenth made noise of
+        a tenth with `privacy()` still saying 3. Now whoever prints or uses a guarantee computes it first, from the
+        coefficients, and refuses a file that claims too much.
+        """
+        m = self.forged()  # the same figures: an honest file
+        self.assertAlmostEqual(m.privacy().epsilon, 3.0, places=6)
+        self.assertEqual(m.epsilon, 3.0)
+        for figures in ({"epsilon": 1}, {"sensitivity": 0.1}, {"sigma": 0.25}, {"delta": 1e-9}):
+            self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).epsilon)
+            self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).privacy())
+            self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).noise(3, 1.0, KEY))
+            self.assertIn("not confirmed", repr(self.forged(**figures)))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_training_with_such_a_file(self):
+        """The same file under make_private: before, it trained, and Private.epsilon said 1."""
+        model = Inner(3)
+        data = torch.utils.data.TensorDataset(torch.zeros(16, 3), torch.zeros(16))
+        honest = self.forged()
+        sampler = dpmf.torch.BatchSampler("cyclic:2", data, KEY, mechanism=honest)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for figures in ({"epsilon": 1}, {"sensitivity": 0.1}):
+            with self.assertRaises(dpmf.FormatError):
+                dpmf.torch.make_private(
+                    model, optimizer, self.forged(**figures), 1.0, sampler=sampler, key=KEY, loss=inner_loss
+                )
+
+    def test_the_same_key_twice(self):
+        """A program that makes noise from a key file is run twice.
+
+        Before, both runs had the same rows (nobody had asked for a state file), and the difference of what they published had
+        no noise. Now the state file lies beside the key, and the second run goes on where the first ended.
+        """
+        m, key = mechanism("identity", 6), self.folder / "run.key"
+        rows = []
+        for _ in range(3):
+            with m.noise(8, 1.0, key) as noise:
+                rows.append(noise.next())
+        self.assertFalse(any(np.array_equal(a, b) for a, b in ((rows[0], rows[1]), (rows[1], rows[2]))))
+        self.assertTrue((self.folder / "run.key.state").exists())
+        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE_ROWS_MAY_REPEAT)  # said in so many words
+        np.testing.assert_array_equal(again.next(), rows[0])
+
+    def test_counting_twice_with_a_key(self):
+        """The same with running sums: before, the second Counter gave the same noise over other numbers."""
+        m, key = dpmf.evaluate("toeplitz", 30, sigma=1.0), self.folder / "count.key"
+        with dpmf.Counter(m, key=key) as counter:
+            counter.add(7)
+        self.assertRaises(dpmf.StateError, dpmf.Counter, m, key=key)
+
+    def test_replay_over_another_sum(self):
+        """A program of NumPy alone goes back to a row that it has used, with another sum.
+
+        Before, `replay` gave the row to any sum. Now `add_` binds the row to the sum (and to the factor), and the row comes
+        again for the same sum only; what is refused leaves the arrays alone.
+        """
+        m, key, state = mechanism("identity", 6), self.folder / "run.key", self.folder / "run.state"
+        first = np.arange(4, dtype=np.float32)
+        with m.noise(4, 1.0, key, state=state, replay=True) as noise:
+            noise.add_(first)
+        with m.noise(4, 1.0, key, state=state, replay=True) as noise:
+            noise.seek(0)
+            other = np.arange(4, dtype=np.float32) + np.float32(1)
+            with self.assertRaises(dpmf.Error):
+                noise.add_(other)
+            np.testing.assert_array_equal(other, np.arange(4, dtype=np.float32) + np.float32(1))
+        with m.noise(4, 1.0, key, state=state, replay=True) as noise:
+            noise.seek(0)
+            same = np.arange(4, dtype=np.float32)
+            with self.assertRaises(dpmf.Error):
+                noise.add_(same.copy(), factor=2.0)
+        with m.noise(4, 1.0, key, state=state, replay=True) as noise:
+            noise.seek(0)
+            noise.add_(same)
+        np.testing.assert_array_equal(same, first)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

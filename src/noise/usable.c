@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checks that every call on a stream makes first, and those of going to a row. Calls no other file of the stream. */
+#include "noise/noise.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise) {
+    if (noise == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the stream is NULL");
+    if (noise->pid != getpid())
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "this noise stream belongs to process %lld, which forked: two "
+                                "processes would give the same rows",
+                                (long long)noise->pid);
+    if (noise->ended)
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "this noise stream has ended: its state file could not be written");
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step) {
+    TRY(dpmf_i_noise_check_usable(noise));
+    if (step < 0 || step > noise->binding.steps)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, step,
+                                noise->binding.steps);
+    if (noise->state == NULL) return DPMF_OK;
+    const int64_t reserved = dpmf_i_noise_state_reserved(noise->state);
+    if (step > reserved)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64 ": the next row of the state file is %" PRId64
+                                ", and rows may not be skipped",
+                                step, reserved);
+    if (step < reserved && !noise->replay)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "row %" PRId64
+                                " has been reserved and may have been handed out (the next row of the state "
+                                "file is %" PRId64 "): only the option replay gives it again",
+                                step, reserved);
+    return DPMF_OK;
+}
