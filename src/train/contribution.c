@@ -27,6 +27,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/grid.h"
+#include "train/grid.h"
 #include "train/train.h"
 
 #include <assert.h>
@@ -135,11 +136,15 @@ static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
     return blocks;
 }
 
+static dpmf_status check_clip(double clip) {
+    if (clip >= DPMF_I_TRAIN_CLIP_MIN && clip <= DPMF_I_TRAIN_CLIP_MAX) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
+}
+
 static dpmf_status check(double clip, double grid, int64_t units, int64_t parts, const dpmf_segment *part,
                          int64_t *dim) {
     int exponent = 0;
-    if (!(clip >= 0x1p-100 && clip <= 0x1p100))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
+    TRY(check_clip(clip));
     if (!(grid > 0) || frexp(grid, &exponent) != 0.5 || !(clip / grid >= 1 && clip / grid < 0x1p50))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "grid = %g, accepted: powers of two from clip/2^50 to clip", grid);
     if (units < 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 0 or more", (long long)units);
@@ -156,8 +161,7 @@ static dpmf_status check(double clip, double grid, int64_t units, int64_t parts,
 }
 
 dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid) {
-    if (!(clip >= 0x1p-100 && clip <= 0x1p100))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
+    TRY(check_clip(clip));
     if (units < 1 || units > INT64_C(1) << 40)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 1 to 2^40", (long long)units);
     int exponent = 0, bits = 0;
