@@ -75,10 +75,10 @@ dpmf_i_train_input dpmf_i_train_round_inputs(int64_t count, float *x) {
     const double per_step = 1 / made.step;
     for (int64_t i = 0; i < count; i++) {
         double b = dpmf_i_train_whole((double)x[i] * per_step);
-        if (fabs(b * made.step) > (double)FLT_MAX) b += b > 0 ? -1 : 1;
+        if (exponent >= FLT_MAX_EXP && fabs(b * made.step) > (double)FLT_MAX) b += b > 0 ? -1 : 1;
         x[i] = (float)(b * made.step);
-        made.square += b * b;
     }
+    made.square = dpmf_i_train_square_of(count, x) * (per_step * per_step); /* whole numbers: exact */
     const double one = dpmf_i_train_one_of(&made) * per_step;
     made.square += one * one;
     return made;

@@ -235,9 +235,13 @@ static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
     const float *row = t->released + t->offset;
     int64_t *sums = t->gradient->sums + t->offset;
     for (int64_t i = 0; i < count; i++) {
-        const double steps = floor((double)row[i] * per_step + 0.5);
-        if (!(fabs(steps) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
-        sums[i] += (int64_t)steps;
+        const double exact = (double)row[i] * per_step;
+        if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
+            sums[i] += dpmf_i_train_integer(exact) + (exact - dpmf_i_train_whole(exact) == 0.5);
+            continue;
+        }
+        if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
+        sums[i] += (int64_t)floor(exact + 0.5);
     }
     return DPMF_OK;
 }
