@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from . import errors
 from ._library import abi, c, choice, doubles, handle, path_bytes, run_options, struct_of, text
 from ._object import Object
+from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, sampling_text
 from .problem import Participation, Strategy, Workload
 
@@ -30,61 +30,6 @@ __all__ = [
 ]
 
 Progress = Optional[Callable[[str, float], Any]]
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """How far one unit can move C g in l2 norm."""
-
-    value: float
-    kind: str
-    of: str
-    method: str
-
-
-@dataclass(frozen=True)
-class LowerBound:
-    """Losses that no mechanism can beat; None where none is known."""
-
-    rms_loss: Optional[float]
-    max_loss: Optional[float]
-    scope: Optional[str]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """How an optimization ended, and what encloses the optimum."""
-
-    outcome: str
-    iterations: int
-    nodes: int
-    optimum_lower: Optional[float]
-    optimum_upper: Optional[float]
-    scope: Optional[str]
-    stationarity: float
-
-
-@dataclass(frozen=True)
-class Check:
-    """One figure of a mechanism, computed again. `ok` is None where it was not checked, and `how` says why."""
-
-    name: str
-    ok: Optional[bool]
-    claimed: float
-    found: float
-    tolerance: float
-    how: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What `Mechanism.verify` found."""
-
-    ok: bool
-    checks: "tuple[Check, ...]"
-
-    def __bool__(self) -> bool:
-        return self.ok
 
 
 class Mechanism(Object):

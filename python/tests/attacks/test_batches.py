@@ -233,13 +233,37 @@ class Processes(Case):
         same noise. Now each takes its part, from the process group; a sampler that disagrees with the group, one that was
         made for this process alone, and none at all are refused. The weights are, to the bit, those of one process.
         """
-        command = [sys.executable, str(HERE / "processes.py"), str(self.folder)]
-        alone = subprocess.run(command + ["0", "1"], stdout=subprocess.PIPE)
-        self.assertEqual(alone.returncode, 0)
-        together = [subprocess.Popen(command + [str(rank), "2"], stdout=subprocess.PIPE) for rank in range(2)]
-        said = [process.communicate(timeout=300)[0].decode() for process in together]
-        self.assertEqual([process.returncode for process in together], [0, 0], said)
-        self.assertEqual([text.splitlines() for text in said], [["refused"] * 3 + alone.stdout.decode().splitlines()] * 2)
+        (alone,) = self.together(1)
+        self.assertEqual(self.together(2), [["refused"] * 3 + alone] * 2)
+
+    def together(self, world, *more, code=0):
+        """So many processes; gives what each said."""
+        (self.folder / "store").unlink(missing_ok=True)
+        processes = [
+            subprocess.Popen(
+                [sys.executable, str(HERE / "processes.py"), str(self.folder), str(rank), str(world), *map(str, more)],
+                stdout=subprocess.PIPE,
+            )
+            for rank in range(world)
+        ]
+        said = [process.communicate(timeout=300)[0].decode().splitlines() for process in processes]
+        self.assertEqual([process.returncode for process in processes], [code] * world, said)
+        return said
+
+    def test_resumed_together(self):
+        """Two processes with a key file end without a word at step 4, and go on from the checkpoint of step 2.
+
+        Before, each needed a state file of its own, and with one for both the second was locked out. Now the first process
+        keeps the one of all: the same bits as one process that was never interrupted; and with other data a row that was
+        used is refused, in both processes, so that neither waits for the other.
+        """
+        (self.folder / "run.key").write_bytes(KEY)
+        (self.folder / "run.key").chmod(0o600)
+        (alone,) = self.together(1)  # the same key as bytes
+        self.together(2, 4, code=9)
+        self.assertEqual(self.together(2, 0, 1)[0][0], "refused at step 2")
+        self.assertEqual(self.together(2, 0), [alone, alone])
+        self.assertTrue((self.folder / "run.key.state").exists())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a mechanism, as plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+__all__ = ["Certificate", "Check", "LowerBound", "Sensitivity", "Verification"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far one unit can move C g in l2 norm."""
+
+    value: float
+    kind: str
+    of: str
+    method: str
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """Losses that no mechanism can beat; None where none is known."""
+
+    rms_loss: Optional[float]
+    max_loss: Optional[float]
+    scope: Optional[str]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How an optimization ended, and what encloses the optimum."""
+
+    outcome: str
+    iterations: int
+    nodes: int
+    optimum_lower: Optional[float]
+    optimum_upper: Optional[float]
+    scope: Optional[str]
+    stationarity: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure of a mechanism, computed again. `ok` is None where it was not checked, and `how` says why."""
+
+    name: str
+    ok: Optional[bool]
+    claimed: float
+    found: float
+    tolerance: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `Mechanism.verify` found."""
+
+    ok: bool
+    checks: "tuple[Check, ...]"
+
+    def __bool__(self) -> bool:
+        return self.ok
