@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred kills at random moments: the story of test_replay.py, at length."""
+"""Two hundred kills at random moments: the story of test_replay.py, at length."""
 
 import unittest
 
@@ -9,9 +9,9 @@ from test_replay import kills
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class KillsLong(Case):
-    def test_a_hundred_kills(self):
-        """The same bits each time, in 100 kills."""
-        kills(self, 100, 2)
+    def test_two_hundred_kills(self):
+        """The same bits each time, in 200 kills."""
+        kills(self, 200, 2)
 
 
 if __name__ == "__main__":
