@@ -136,7 +136,8 @@ dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count,
     TRY(dpmf_i_strategy_need_inverse(s));
     if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP))
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family %s: every row of its noise needs every seed, it has no stream", s->family);
+                                "family %s: a row of its noise needs seeds of other steps, it has no step of its own",
+                                s->family);
     s->ops->step(s, t, count, seed, state, row);
     return DPMF_OK;
 }

@@ -187,6 +187,7 @@ typedef struct dpmf_i_strategy_source {
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);

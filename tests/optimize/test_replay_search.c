@@ -83,7 +83,7 @@ static void test_found_is_dense(void **unused) {
         check_ok(dpmf_i_strategy_replay_create(&found.shape, found.parameters, NULL, &c));
         check_dense(&c, WORKLOADS[i % 5]);
         double *squares = doubles(n), sum = 0, largest = 0;
-        check_ok(dpmf_i_strategy_replay_errors(a, &c, NULL, squares));
+        check_ok(dpmf_i_error_replay_squares(a, &c, NULL, squares));
         for (int64_t t = 0; t < n; t++) {
             sum += squares[t] / (double)n;
             largest = fmax(largest, squares[t]);

@@ -92,7 +92,7 @@ static void check_found(const char *text, int64_t n, int64_t b, int seeds, int i
     check_ok(dpmf_i_optimize_replay_shared(a, b, seeds, &o, &found));
     check_ok(dpmf_i_strategy_replay_shared_create(&found.shape, seeds, found.parameters, NULL, &c, &s));
     double *squares = doubles(n);
-    check_ok(dpmf_i_strategy_replay_errors(a, &c, NULL, squares));
+    check_ok(dpmf_i_error_replay_squares(a, &c, NULL, squares));
     check_near(found.loss / sqrt(dpmf_i_base_sum(n, squares) / (double)n), 1, 1e-10);
     if (!(found.loss <= largest_loss))
         fail_msg("%s, n = %lld, %d shared seeds: loss %.8g, wanted %.8g", text, (long long)n, seeds, found.loss,

@@ -6,6 +6,7 @@
 #include "support/check.h"
 
 #include "base/linalg.h"
+#include "error/error.h"
 #include "strategy/replay/replay.h"
 
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static inline void check_errors(const replay *c, const char *text, const double 
     dpmf_workload *a = NULL;
     check_ok(dpmf_workload_parse(text, n, &a));
     double *ours = doubles(n), *state = doubles(n * dpmf_i_workload_buffers(a)), *row = doubles(n);
-    check_ok(dpmf_i_strategy_replay_errors(a, c, NULL, ours));
+    check_ok(dpmf_i_error_replay_squares(a, c, NULL, ours));
     for (int64_t t = 0; t < n; t++) {
         dpmf_i_workload_step(a, t, n, w + t * n, state, row);
         check_near(ours[t] / dpmf_i_base_dot(n, row, row), 1, 1e-10);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef dpmf_i_optimize_replay_work work_t;
-typedef dpmf_i_strategy_replay_head head;
+typedef dpmf_i_error_replay_head head;
 enum { M_MAX = DPMF_I_STRATEGY_REPLAY_STATES_MAX };
 
 static double *rho_of(work_t *v, int64_t epoch) {
@@ -87,7 +87,7 @@ static void retreat(work_t *v, int64_t t, double *bar, double *rho_) {
     const int64_t b = v->c.shape.period;
     const int r = v->c.shape.buffers, n = v->error.heads, m = v->error.states, f = (int)(t / b);
     const int64_t at = dpmf_i_strategy_replay_pair(f, f) * b + t % b;
-    const head a = dpmf_i_strategy_replay_head_at(&v->error, &v->c, t);
+    const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
     const double *h = v->c.h + t * r, variance = v->c.covariance[at];
     double input[M_MAX] = {0}, q[M_MAX * M_MAX], g[M_MAX], onto[M_MAX] = {0}, c_[2] = {0};
     double half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, *h_ = v->adjoint.h + t * r,
@@ -145,7 +145,7 @@ static void phi_adjoint(work_t *v, int64_t epoch) {
     double bar[2 * M_MAX] = {0}, *rho_ = rho_of(v, epoch);
     for (int64_t p = b - 1; p >= 0; p--) {
         const int64_t t = epoch * b + p;
-        const head a = dpmf_i_strategy_replay_head_at(&v->error, &v->c, t);
+        const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *power = v->error.power + p * r, *phi = v->error.phi + (t + epoch) * n * m;
         const double *omega = v->error.omega + t * m, *gamma_ = v->adjoint.gamma + t * m;
         double *omega_ = v->adjoint.omega + t * m, *h_ = v->adjoint.h + t * r, c_[2] = {0}, before[2 * M_MAX] = {0};
@@ -238,7 +238,7 @@ static void psi_adjoint(work_t *v, int64_t epoch) {
         rho_[j] += whole_[(n + j) * (m + 1)] * slope(v, b, j);
     for (int64_t p = 0; p < b; p++) {
         const int64_t t = epoch * b + p;
-        const head a = dpmf_i_strategy_replay_head_at(&v->error, &v->c, t);
+        const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *beta = v->c.beta + t * r, *w_ = v->adjoint.error_w + t * m;
         const double *next = v->error.psi + (epoch * (b + 1) + p + 1) * n * m,
                      *power = v->error.power + (b - 1 - p) * r;

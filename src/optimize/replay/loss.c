@@ -87,7 +87,7 @@ void dpmf_i_optimize_replay_work_free(work_t *w) {
     dpmf_i_strategy_replay_free(&w->c);
     dpmf_i_strategy_replay_filter_free(&w->filter);
     dpmf_i_strategy_replay_gram_free(&w->gram);
-    dpmf_i_strategy_replay_error_free(&w->error);
+    dpmf_i_error_replay_free(&w->error);
     adjoint_free(&w->adjoint);
     dpmf_i_base_free(w->parameters);
     dpmf_i_base_free(w->scales);
@@ -102,7 +102,7 @@ dpmf_status dpmf_i_optimize_replay_work_create(const dpmf_workload *workload, co
     TRY_DONE(dpmf_i_strategy_replay_alloc(shape, &w.c));
     TRY_DONE(dpmf_i_strategy_replay_filter_alloc(shape, &w.filter));
     TRY_DONE(dpmf_i_strategy_replay_gram_alloc(shape, 1, &w.gram));
-    TRY_DONE(dpmf_i_strategy_replay_error_alloc(workload, shape, &w.error));
+    TRY_DONE(dpmf_i_error_replay_alloc(workload, shape, &w.error));
     TRY_DONE(adjoint_alloc(shape, w.error.states, &w.adjoint));
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the parameters", &w.parameters));
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "scales of the parameters", &w.scales));
@@ -213,7 +213,7 @@ dpmf_status dpmf_i_optimize_replay_loss(work_t *w, const double *parameters, dou
     TRY(dpmf_i_strategy_replay_blocks(&w->c, &w->filter, 1, w->pool, &w->gram));
     TRY(dpmf_i_strategy_replay_factor(&w->c, w->pool, &definite));
     if (!definite) return DPMF_OK;
-    TRY(dpmf_i_strategy_replay_error_fill(&w->c, w->pool, &w->error));
+    TRY(dpmf_i_error_replay_fill(&w->c, w->pool, &w->error));
     const double value = dpmf_i_optimize_replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;
     if (gradient != NULL) {

@@ -6,6 +6,7 @@
 #ifndef DPMF_OPTIMIZE_REPLAY_REPLAY_H
 #define DPMF_OPTIMIZE_REPLAY_REPLAY_H
 
+#include "error/error.h"
 #include "strategy/strategy.h"
 
 /* ---- loss.c ---- */
@@ -38,7 +39,7 @@ typedef struct dpmf_i_optimize_replay_work {
     dpmf_i_strategy_replay c;
     dpmf_i_strategy_replay_filter filter;
     dpmf_i_strategy_replay_gram gram;
-    dpmf_i_strategy_replay_error error;
+    dpmf_i_error_replay error;
     dpmf_i_optimize_replay_adjoint adjoint;
     const double *weights; /* n weights of the squared errors, or NULL: ones */
     double norm;           /* 1: RMS; p > 1: the p-norm of the squared errors, for max loss */

@@ -165,7 +165,7 @@ dpmf_status dpmf_i_optimize_replay_shared_loss(shared_t *s, const double *parame
         w->c.scale[p] = class_scale(s, p, NULL);
         if (!(w->c.scale[p] > 0 && isfinite(w->c.scale[p]))) return DPMF_OK;
     }
-    TRY(dpmf_i_strategy_replay_error_fill(&w->c, w->pool, &w->error));
+    TRY(dpmf_i_error_replay_fill(&w->c, w->pool, &w->error));
     const double value = dpmf_i_optimize_replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;
     if (gradient != NULL) {

@@ -31,7 +31,9 @@
 enum {
     DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX = 12,
     DPMF_I_STRATEGY_REPLAY_STATES_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX + 2,
-    DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX = 1024
+    DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX = 1024,
+    DPMF_I_STRATEGY_REPLAY_NODES_MAX = 4096,
+    DPMF_I_STRATEGY_REPLAY_PAIRS_MAX = 1 << 26 /* pairs x b, numbers of which several arrays are held */
 };
 
 /* ---- shape.c: nodes and parameters ---- */
@@ -186,47 +188,6 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_sensitivities(dpmf_i_strategy
 /* The same for one symmetric k x k matrix x. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_class_bound(int k, const double *x, double *square);
 
-/* ---- error.c: the error of every step, O(n k r) ---- */
-
-/* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
-typedef struct dpmf_i_strategy_replay_error {
-    int heads, states;  /* 1 or 2; heads + r */
-    double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
-    double *power;      /* (b+1) x r: rho^p */
-    double *phi, *psi;  /* k x (b+1) x heads x m: the workload's rows of the transitions, as in the filter */
-    double *w;          /* by step, x m: psi_{p+1} times the input */
-    double *through;    /* k x k x m x m: [f][e] from the end of epoch e to the start of epoch f > e */
-    double *whole;      /* k x m x m: from the start of an epoch to its end */
-    double *omega;      /* by step, x m: Cov(state at the start of the epoch, u_t) */
-    double *gamma;      /* by step, x m: Cov(state, u_t) */
-    double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
-    double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
-} dpmf_i_strategy_replay_error;
-
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_error_alloc(const dpmf_workload *workload,
-                                                               const dpmf_i_strategy_replay_shape *shape,
-                                                               dpmf_i_strategy_replay_error *out);
-void dpmf_i_strategy_replay_error_free(dpmf_i_strategy_replay_error *e);
-/* From h, beta, rho, d and V of c. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_error_fill(const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                              dpmf_i_strategy_replay_error *e);
-/* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
-typedef struct dpmf_i_strategy_replay_head {
-    double k[4], c[2];
-} dpmf_i_strategy_replay_head;
-
-static inline dpmf_i_strategy_replay_head dpmf_i_strategy_replay_head_at(const dpmf_i_strategy_replay_error *e,
-                                                                         const dpmf_i_strategy_replay *c, int64_t t) {
-    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
-    if (e->heads == 1) return (dpmf_i_strategy_replay_head){{d[1]}, {scale * d[3]}};
-    return (dpmf_i_strategy_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
-}
-
-/* All of it in one call: n squared row norms of B. Named workloads. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_errors(const dpmf_workload *workload,
-                                                          const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                          double *per_step);
-
 /* ---- stream.c ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
@@ -286,5 +247,35 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shared_create(const dpmf_i_st
                                                                  const double *parameters, dpmf_i_base_pool *pool,
                                                                  dpmf_i_strategy_replay *c,
                                                                  dpmf_i_strategy_replay_shared *out);
+
+/* y = C x, n + b l numbers, and x = W y (object.c says which C that is). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shared_apply(const dpmf_i_strategy_replay *c,
+                                                                const dpmf_i_strategy_replay_shared *s, const double *x,
+                                                                double *y);
+void dpmf_i_strategy_replay_shared_solve(const dpmf_i_strategy_replay *c, const dpmf_i_strategy_replay_shared *s,
+                                         const double *y, double *x);
+
+/* ---- object.c: as a strategy ---- */
+
+#define DPMF_I_STRATEGY_REPLAY_CLASS "tvblt-replayed"
+
+typedef struct dpmf_i_strategy_replay_parts {
+    dpmf_i_strategy_replay c;
+    dpmf_i_strategy_replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
+    double *blocks;                       /* pairs: X within the classes */
+    int64_t count;
+    double *parameters, *nodes; /* as a file holds them */
+} dpmf_i_strategy_replay_parts;
+
+/* The parts of a strategy of this class; NULL: it is of another. */
+const dpmf_i_strategy_replay_parts *dpmf_i_strategy_replay_of(const dpmf_strategy *strategy);
+
+/* Normal numbers that a number of its noise takes, on the average over the steps: 1 for a strategy of another class. */
+double dpmf_i_strategy_replay_normals(const dpmf_strategy *strategy);
+
+/* seeds = 0: replayed; else so many shared class seeds. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_make(const dpmf_i_strategy_replay_shape *shape, int seeds,
+                                                        const double *parameters, dpmf_i_base_pool *pool,
+                                                        dpmf_strategy **out);
 
 #endif

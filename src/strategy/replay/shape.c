@@ -17,7 +17,7 @@
 
 typedef dpmf_i_strategy_replay_shape shape_t;
 
-enum { NODES_MAX = 4096 };
+enum { NODES_MAX = DPMF_I_STRATEGY_REPLAY_NODES_MAX };
 
 static int compare(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -66,6 +66,12 @@ static dpmf_status check_shape(int64_t steps, int64_t period, int buffers) {
     if ((steps + period - 1) / period > DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "replayed seeds: %lld epochs, accepted up to %d",
                                 (long long)((steps + period - 1) / period), DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX);
+    const int64_t epochs = (steps + period - 1) / period;
+    if (period > DPMF_I_STRATEGY_REPLAY_PAIRS_MAX / (epochs * (epochs + 1) / 2))
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "replayed seeds: %lld epochs of %lld steps, accepted up to %d pairs of steps of one unit",
+            (long long)epochs, (long long)period, DPMF_I_STRATEGY_REPLAY_PAIRS_MAX);
     if (buffers < 1 || buffers > DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %d buffers, accepted 1 to %d", buffers,
                                 DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX);

@@ -121,3 +121,50 @@ done:
     dpmf_i_base_free(squares);
     return status;
 }
+
+/* ---- the matrices ---- */
+
+dpmf_status dpmf_i_strategy_replay_shared_apply(const dpmf_i_strategy_replay *c, const shared_t *s, const double *x,
+                                                double *y) {
+    const int64_t n = c->shape.steps, b = c->shape.period;
+    const int r = c->shape.buffers, l = s->seeds;
+    double state[DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX] = {0}, *u = NULL;
+    TRY(dpmf_i_base_alloc_doubles(n, "the mixed seeds", &u));
+    for (int64_t t = 0; t < n; t++) { /* u = G D^-1 x */
+        u[t] = x[t] / c->scale[t % b];
+        for (int j = 0; j < r; j++)
+            u[t] -= c->h[t * r + j] * state[j];
+        for (int j = 0; j < r; j++)
+            state[j] = c->rho[j] * state[j] + c->beta[t * r + j] * u[t];
+    }
+    memset(y + n, 0, (size_t)(b * l) * sizeof *y);
+    for (int64_t t = 0; t < n; t++) {
+        const int64_t p = t % b;
+        double v = 0; /* row t of P u */
+        for (int64_t e = 0; e * b + p < n; e++)
+            v += c->precision[dpmf_i_strategy_replay_pair((int)(t / b), (int)e) * b + p] * u[e * b + p];
+        y[t] = s->own[t] * v;
+        for (int i = 0; i < l; i++)
+            y[n + p * l + i] += s->weight[t * l + i] * v;
+    }
+    dpmf_i_base_free(u);
+    return DPMF_OK;
+}
+
+void dpmf_i_strategy_replay_shared_solve(const dpmf_i_strategy_replay *c, const shared_t *s, const double *y,
+                                         double *x) {
+    const int64_t n = c->shape.steps, b = c->shape.period;
+    const int r = c->shape.buffers, l = s->seeds;
+    double state[DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX] = {0};
+    for (int64_t t = 0; t < n; t++) {
+        const double *shared = y + n + t % b * l;
+        double u = s->own[t] * y[t], seen = 0;
+        for (int i = 0; i < l; i++)
+            u += s->weight[t * l + i] * shared[i];
+        for (int j = 0; j < r; j++)
+            seen += c->h[t * r + j] * state[j];
+        x[t] = c->scale[t % b] * (u + seen);
+        for (int j = 0; j < r; j++)
+            state[j] = c->rho[j] * state[j] + c->beta[t * r + j] * u;
+    }
+}

@@ -15,19 +15,18 @@
  * w(e,p) what u at (e, p) leaves in the state at the end of epoch e, T[f,e] from there to the start of epoch f, phi_p
  * from there to position p. |B[t,:]|^2 is the variance of o after step t. Nothing but omega costs more than O(n r^2).
  */
-#include "strategy/replay/replay.h"
+#include "error/error.h"
 
 #include "base/memory.h"
-#include "error/error.h"
 
 #include <string.h>
 
 typedef dpmf_i_strategy_replay replay;
-typedef dpmf_i_strategy_replay_error error_t;
-typedef dpmf_i_strategy_replay_head head;
+typedef dpmf_i_error_replay error_t;
+typedef dpmf_i_error_replay_head head;
 enum { M_MAX = DPMF_I_STRATEGY_REPLAY_STATES_MAX };
 
-void dpmf_i_strategy_replay_error_free(error_t *e) {
+void dpmf_i_error_replay_free(error_t *e) {
     dpmf_i_base_free(e->drive);
     dpmf_i_base_free(e->power);
     dpmf_i_base_free(e->phi);
@@ -54,8 +53,7 @@ static void fill_drive(const dpmf_workload *a, const dpmf_i_strategy_replay_shap
     }
 }
 
-dpmf_status dpmf_i_strategy_replay_error_alloc(const dpmf_workload *a, const dpmf_i_strategy_replay_shape *s,
-                                               error_t *out) {
+dpmf_status dpmf_i_error_replay_alloc(const dpmf_workload *a, const dpmf_i_strategy_replay_shape *s, error_t *out) {
     const int64_t k = s->epochs, b = s->period, steps = k * b;
     const char *what = "transitions of the error";
     dpmf_status status = DPMF_OK;
@@ -84,7 +82,7 @@ dpmf_status dpmf_i_strategy_replay_error_alloc(const dpmf_workload *a, const dpm
     *out = e;
     e = (error_t){0};
 done:
-    dpmf_i_strategy_replay_error_free(&e);
+    dpmf_i_error_replay_free(&e);
     return status;
 }
 
@@ -98,7 +96,7 @@ static void forward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         phi[i * m + i] = 1;
     for (int64_t p = 0; p < b; p++, phi += n * m) {
-        const head a = dpmf_i_strategy_replay_head_at(e, c, epoch * b + p);
+        const head a = dpmf_i_error_replay_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *power = e->power + p * r;
         for (int i = 0; i < n; i++) {
             double *out = phi + n * m + i * m;
@@ -119,7 +117,7 @@ static void backward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         next[i * m + i] = 1;
     for (int64_t p = b - 1; p >= 0; p--, next -= n * m) {
-        const head a = dpmf_i_strategy_replay_head_at(e, c, epoch * b + p);
+        const head a = dpmf_i_error_replay_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *beta = c->beta + (epoch * b + p) * r;
         double *w = e->w + (epoch * b + p) * m, *psi = next - n * m;
         for (int i = 0; i < n; i++) {
@@ -242,7 +240,7 @@ static void times_a(int n, int m, const head *a, const double *h, const double *
 static void advance(const replay *c, const error_t *e, int64_t t) {
     const int64_t b = c->shape.period, p = t % b;
     const int r = c->shape.buffers, n = e->heads, m = e->states, f = (int)(t / b);
-    const head a = dpmf_i_strategy_replay_head_at(e, c, t);
+    const head a = dpmf_i_error_replay_head_at(e, c, t);
     const double *h = c->h + t * r, *now = e->covariance + t * m * m;
     const double v = c->covariance[dpmf_i_strategy_replay_pair(f, f) * b + p];
     double *next = e->covariance + (t + 1) * m * m, half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, input[M_MAX],
@@ -283,7 +281,7 @@ static dpmf_status mixes(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_error_fill(const replay *c, dpmf_i_base_pool *pool, error_t *e) {
+dpmf_status dpmf_i_error_replay_fill(const replay *c, dpmf_i_base_pool *pool, error_t *e) {
     const int64_t k = c->shape.epochs, b = c->shape.period;
     task t = {c, e};
     fill_powers(c, e);
@@ -296,14 +294,14 @@ dpmf_status dpmf_i_strategy_replay_error_fill(const replay *c, dpmf_i_base_pool 
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_errors(const dpmf_workload *workload, const replay *c, dpmf_i_base_pool *pool,
-                                          double *per_step) {
+dpmf_status dpmf_i_error_replay_squares(const dpmf_workload *workload, const replay *c, dpmf_i_base_pool *pool,
+                                        double *per_step) {
     error_t e = {0};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_replay_error_alloc(workload, &c->shape, &e));
-    TRY_DONE(dpmf_i_strategy_replay_error_fill(c, pool, &e));
+    TRY(dpmf_i_error_replay_alloc(workload, &c->shape, &e));
+    TRY_DONE(dpmf_i_error_replay_fill(c, pool, &e));
     memcpy(per_step, e.squares, (size_t)c->shape.steps * sizeof *per_step);
 done:
-    dpmf_i_strategy_replay_error_free(&e);
+    dpmf_i_error_replay_free(&e);
     return status;
 }
