@@ -176,6 +176,7 @@ static const family_row TABLE[] = {
                                                 .listed = "the optimum as a stream with few buffers",
                                                 .optimized = 2,
                                                 .optimize_buffers = DPMF_I_STRATEGY_TVBLT_NODES_MAX,
+                                                .optimize_shared_seeds = DPMF_I_STRATEGY_REPLAY_SHARED_MAX,
                                                 .optimize_chooses = 1,
                                                 .designed = 14},
                                       .class_name = "tvblt",

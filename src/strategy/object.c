@@ -90,6 +90,10 @@ int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
     return s->ops->buffers(s);
 }
 
+double dpmf_strategy_normals(const dpmf_strategy *s) {
+    return s->ops->normals == NULL ? 1 : s->ops->normals(s);
+}
+
 int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                              const double **inverse) {
     if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ)) return 0;

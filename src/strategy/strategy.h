@@ -28,6 +28,7 @@ typedef struct dpmf_i_strategy_ops {
     void (*step)(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row);
     int64_t (*seeds)(const dpmf_strategy *s, int64_t t); /* optional: 1 seed row a step */
     int64_t (*buffers)(const dpmf_strategy *s);
+    double (*normals)(const dpmf_strategy *s); /* optional: 1 normal number for a number of noise */
 
     dpmf_status (*column)(const dpmf_strategy *s, int64_t j, double *column); /* optional; `rows` numbers */
     dpmf_status (*column_norms)(const dpmf_strategy *s, double *norms);       /* optional */

@@ -94,6 +94,7 @@ typedef struct dpmf_i_optimize_replay_options {
     int buffers;            /* 1 to 12, or 0: the fewest whose loss is at most wanted_ratio x lower */
     int density;            /* nodes per octave, 0 means 1; with buffers = 0, 2 is tried as well */
     double wanted_ratio;    /* above 1 */
+    double settled;         /* with buffers = 0: 0, or the best is taken when a buffer gains less than this part */
     double lower;           /* a lower bound on the loss of any mechanism; may be 0 if buffers > 0 */
     int iterations;         /* at most, of each stage of the search; 0 means 400 */
     double decrease;        /* stop when ten steps gain less than this part of the loss; 0 means 1e-5 */

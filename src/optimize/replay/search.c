@@ -7,7 +7,8 @@
  * Max loss: from the RMS solution, p-norms of the squared errors with p = 40, 200, 1000; the point with the least
  * largest error is kept.
  *
- * Buffers for a wanted distance from a bound: one more at a time; twice the nodes where buffers alone do not help.
+ * Buffers for a wanted distance from a bound: one more at a time; twice the nodes where buffers alone do not help. Where
+ * the caller takes what there is, the search ends when a buffer gains little.
  */
 #include "optimize/replay/replay.h"
 
@@ -145,25 +146,51 @@ done:
 
 /* ---- the call ---- */
 
+/* *best is the better of both, *now is freed. */
+static void keep_better(result_t *best, result_t *now) {
+    if (best->parameters == NULL || now->loss < best->loss) {
+        result_t swap = *best;
+        *best = *now;
+        *now = swap;
+    }
+    dpmf_i_optimize_replay_result_free(now);
+}
+
 static dpmf_status fewest(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
     const double wanted = o->wanted_ratio * o->lower;
-    double least = INFINITY;
-    for (int density = o->density > 0 ? o->density : 1; density <= 2; density++)
-        for (int buffers = 1; buffers <= DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX; buffers++) {
-            TRY(attempt(workload, period, buffers, density, o, out));
-            if (out->loss <= wanted) return DPMF_OK;
-            least = fmin(least, out->loss);
+    result_t best = {0};
+    int density = o->density > 0 ? o->density : 1;
+    dpmf_status status = DPMF_OK;
+    for (int buffers = 1; density <= 2; buffers++) {
+        result_t now = {0};
+        const double before = best.loss;
+        const int first = best.parameters == NULL;
+        TRY_DONE(attempt(workload, period, buffers, density, o, &now));
+        keep_better(&best, &now);
+        if (best.loss <= wanted) break;
+        const int settled = o->settled > 0 && !first && buffers > 3 && best.loss > (1 - o->settled) * before;
+        if (settled) break;
+        if (buffers == DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX) {
+            buffers = 0;
+            density++;
         }
-    dpmf_i_optimize_replay_result_free(out);
-    return dpmf_i_base_fail(
-        DPMF_ERROR_NUMERICAL,
-        "replayed seeds: %d buffers reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
-        DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX, least, wanted);
+    }
+    if (best.loss > wanted && o->settled == 0)
+        status = dpmf_i_base_fail(
+            DPMF_ERROR_NUMERICAL,
+            "replayed seeds: %d buffers reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
+            DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX, best.loss, wanted);
+    else
+        *out = best;
+done:
+    if (status != DPMF_OK) dpmf_i_optimize_replay_result_free(&best);
+    return status;
 }
 
 dpmf_status dpmf_i_optimize_replay(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
     result_t result = {0};
-    if (o->buffers == 0 && !(o->wanted_ratio > 1 && isfinite(o->wanted_ratio) && o->lower > 0))
+    const int bounded = o->wanted_ratio > 1 && isfinite(o->wanted_ratio) && o->lower > 0;
+    if (o->buffers == 0 && !bounded && !(o->settled > 0))
         return dpmf_i_base_fail(
             DPMF_ERROR_ARGUMENT,
             "replayed seeds: as many buffers as needed for a ratio of %g to a bound of %g, accepted: a "

@@ -59,6 +59,14 @@ static int64_t replayed_buffers(const dpmf_strategy *s) {
     return parts_of(s)->c.shape.buffers;
 }
 
+/* Epoch f takes f + 1 seeds. */
+static double replayed_normals(const dpmf_strategy *s) {
+    const dpmf_i_strategy_replay_parts *p = parts_of(s);
+    if (p->shared.seeds > 0) return 1 + p->shared.seeds;
+    const double full = (double)(p->c.shape.epochs - 1), b = (double)p->c.shape.period;
+    return (b * full * (full + 1) / 2 + (double)p->c.shape.last * (full + 1)) / (double)s->steps;
+}
+
 static dpmf_status replayed_column_norms(const dpmf_strategy *s, double *norms) {
     const dpmf_i_strategy_replay_parts *p = parts_of(s);
     const int64_t b = p->c.shape.period;
@@ -85,19 +93,12 @@ static const dpmf_i_strategy_ops REPLAYED = {.class_name = DPMF_I_STRATEGY_REPLA
                                              .apply = replayed_apply,
                                              .solve = replayed_solve,
                                              .buffers = replayed_buffers,
+                                             .normals = replayed_normals,
                                              .column_norms = replayed_column_norms,
                                              .write = replayed_write};
 
 const dpmf_i_strategy_replay_parts *dpmf_i_strategy_replay_of(const dpmf_strategy *s) {
     return s->ops == &REPLAYED ? parts_of(s) : NULL;
-}
-
-double dpmf_i_strategy_replay_normals(const dpmf_strategy *s) {
-    const dpmf_i_strategy_replay_parts *p = dpmf_i_strategy_replay_of(s);
-    if (p == NULL) return 1;
-    if (p->shared.seeds > 0) return 1 + p->shared.seeds;
-    const double full = (double)(p->c.shape.epochs - 1), b = (double)p->c.shape.period;
-    return (b * full * (full + 1) / 2 + (double)p->c.shape.last * (full + 1)) / (double)s->steps;
 }
 
 /* ---- making it ---- */

@@ -270,9 +270,6 @@ typedef struct dpmf_i_strategy_replay_parts {
 /* The parts of a strategy of this class; NULL: it is of another. */
 const dpmf_i_strategy_replay_parts *dpmf_i_strategy_replay_of(const dpmf_strategy *strategy);
 
-/* Normal numbers that a number of its noise takes, on the average over the steps: 1 for a strategy of another class. */
-double dpmf_i_strategy_replay_normals(const dpmf_strategy *strategy);
-
 /* seeds = 0: replayed; else so many shared class seeds. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_make(const dpmf_i_strategy_replay_shape *shape, int seeds,
                                                         const double *parameters, dpmf_i_base_pool *pool,
