@@ -19,8 +19,8 @@
 enum { CHUNK = 4 };   /* seeds in the cache at a time */
 enum { REPLAY = 16 }; /* steps for which a tile stays in the cache when no row is emitted */
 
-/* Seeds, mix and buffers of a tile are to stay in the first-level cache. */
-static const int64_t CACHE = 30000;
+/* Seeds, mix and buffers of a tile are to stay in the fastest caches. */
+static const int64_t CACHE = 48000;
 
 typedef struct shared {
     int64_t step;
@@ -91,12 +91,18 @@ static void mix_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
     const dpmf_i_strategy_replay_parts *p = parts_of(&s->plan);
     const size_t row = (size_t)tile->count * s->plan.size;
     const int64_t seeds = seeds_of(p, local);
-    memset(scratch, 0, row);
+    const void *chunk[CHUNK];
+    for (int64_t k = 0; k < CHUNK; k++)
+        chunk[k] = scratch + (size_t)(1 + k) * row;
     for (int64_t i = 0; i < seeds; i += CHUNK) {
         const int64_t count = dpmf_i_noise_at_most(CHUNK, seeds - i);
         for (int64_t k = 0; k < count; k++)
             dpmf_i_noise_fill_seed(s, tile, first + (uint64_t)seed_row(p, local, i + k),
                                    scratch + (size_t)(1 + k) * row);
+        if (i == 0) {
+            s->kernels->sum(tile->count, count, weight, chunk, scratch);
+            continue;
+        }
         const dpmf_i_kernels_accumulate job = {.count = tile->count,
                                                .stride = tile->count,
                                                .rows = 1,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The family tvblt under cyclic participation: the search of optimize/replay/search.c (replayed seeds) or shared.c (shared
- * class seeds), with the certified lower bound of the dense optimum beside it. The bound is climbed to BOUND_TOLERANCE,
- * which is below what few buffers reach; where the climb costs more than the search it is left out.
+ * class seeds), with the certified lower bound of the dense optimum beside it. The bound is climbed as far as takes about
+ * as long as the search, and left out for long runs.
  */
 #include "optimize/replay/shared.h"
 
@@ -11,8 +11,9 @@
 
 #include <math.h>
 
-static const double BOUND_TOLERANCE = 1e-4;
-static const double BOUND_WORK = 4e7;     /* n k^2 up to which the climb takes seconds */
+/* n k^2 up to which the climb to 1e-4, and to 2e-3, takes no longer than the search. */
+static const double FINE_WORK = 3e5, COARSE_WORK = 3e6;
+static const double FINE = 1e-4, COARSE = 2e-3;
 static const double WANTED_RATIO = 1.001; /* unless the caller says otherwise */
 static const double SETTLED = 2e-4;       /* and then a buffer that gains less is one too many */
 enum { THREADS_STEPS_MIN = 512 };
@@ -37,8 +38,9 @@ static dpmf_status check_task(const dpmf_i_optimize_task *task) {
 static dpmf_status find_bound(const dpmf_i_optimize_task *task, dpmf_optimization *bound) {
     const double n = (double)task->workload->steps, k = (double)task->participation->count;
     *bound = (dpmf_optimization){.optimum_upper = INFINITY};
-    if (n * k * k > BOUND_WORK) return DPMF_OK;
-    return dpmf_i_optimize_epochs_bound(task, fmax(BOUND_TOLERANCE, task->options->tolerance), bound);
+    if (n * k * k > COARSE_WORK) return DPMF_OK;
+    const double tolerance = n * k * k > FINE_WORK ? COARSE : FINE;
+    return dpmf_i_optimize_epochs_bound(task, fmax(tolerance, task->options->tolerance), bound);
 }
 
 typedef struct found {
