@@ -191,34 +191,7 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
 }
 
 static void sweep_any(int r, const pair *t) {
-    switch (r) {
-    case 1:
-        sweep(1, t);
-        break;
-    case 2:
-        sweep(2, t);
-        break;
-    case 3:
-        sweep(3, t);
-        break;
-    case 4:
-        sweep(4, t);
-        break;
-    case 5:
-        sweep(5, t);
-        break;
-    case 6:
-        sweep(6, t);
-        break;
-    case 7:
-        sweep(7, t);
-        break;
-    case 8:
-        sweep(8, t);
-        break;
-    default:
-        sweep(r, t);
-    }
+    DPMF_I_STRATEGY_REPLAY_UNROLLED(sweep, r, t)
 }
 
 /* ---- all of them ---- */

@@ -172,6 +172,37 @@ static inline int dpmf_i_strategy_replay_stage_end(const dpmf_i_strategy_replay_
     return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
 }
 
+/* function(r, context) with the usual numbers of buffers compiled in, so that the loops over them unroll. */
+#define DPMF_I_STRATEGY_REPLAY_UNROLLED(function, r, context)                                                          \
+    switch (r) {                                                                                                       \
+    case 1:                                                                                                            \
+        function(1, context);                                                                                          \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        function(2, context);                                                                                          \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        function(3, context);                                                                                          \
+        break;                                                                                                         \
+    case 4:                                                                                                            \
+        function(4, context);                                                                                          \
+        break;                                                                                                         \
+    case 5:                                                                                                            \
+        function(5, context);                                                                                          \
+        break;                                                                                                         \
+    case 6:                                                                                                            \
+        function(6, context);                                                                                          \
+        break;                                                                                                         \
+    case 7:                                                                                                            \
+        function(7, context);                                                                                          \
+        break;                                                                                                         \
+    case 8:                                                                                                            \
+        function(8, context);                                                                                          \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        function(r, context);                                                                                          \
+    }
+
 /* work(context, item, worker) for all items: by the pool where there is one and the work is worth it. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_run(dpmf_i_base_pool *pool, int64_t flops, int64_t count,
                                                        dpmf_i_base_work work, void *context);
