@@ -177,6 +177,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_lower_bound(t, a->found.lower_bound);
     json_known(t, "ratio", ratio_of(given, &a->found));
     json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
+    json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_normals(s));
     if (a->per_step != NULL) {
         json_open(t, "per_step_error", '[');
         for (int64_t i = 0; i < steps; ++i)
@@ -216,6 +217,8 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (ratio > 0.0)
         table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
     table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
+    if (s != NULL && dpmf_strategy_normals(s) > 1)
+        table_double(t, "normals", dpmf_strategy_normals(s), "made for a number of noise, on average");
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; ++i)

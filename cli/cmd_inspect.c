@@ -10,6 +10,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
     json_integer(t, "steps", dpmf_strategy_steps(strategy));
     json_integer(t, "bands", dpmf_strategy_bands(strategy));
     json_integer(t, "buffers", dpmf_strategy_buffers(strategy));
+    json_double(t, "normals_per_number", dpmf_strategy_normals(strategy));
     json_bool(t, "normalized", dpmf_strategy_is_normalized(strategy) != 0);
     json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
     json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
@@ -37,6 +38,8 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     table_integer(t, "stamps", dpmf_strategy_stamps(strategy));
     table_integer(t, "bands", dpmf_strategy_bands(strategy));
     table_integer(t, "buffers", dpmf_strategy_buffers(strategy));
+    if (dpmf_strategy_normals(strategy) > 1)
+        table_double(t, "normals", dpmf_strategy_normals(strategy), "made for a number of noise, on average");
     table_text(t, "columns", dpmf_strategy_is_normalized(strategy) ? "normalized" : "as they are");
     table_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
     table_text(t, "weights", dpmf_mechanism_weights(m) != NULL ? "given" : "none");

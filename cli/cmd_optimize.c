@@ -32,6 +32,10 @@ static int takes_constraint(const dpmf_family *kind) {
     return kind->optimize_constraint;
 }
 
+static int may_share(const dpmf_family *kind) {
+    return kind->optimize_shared_seeds > 0;
+}
+
 static int check_buffers(const arguments *given, const dpmf_family *kind) {
     const bool buffers = option_given(given, OPTION_BUFFERS), ratio = option_given(given, OPTION_WANTED_RATIO);
     char list[FAMILY_LIST];
@@ -42,6 +46,10 @@ static int check_buffers(const arguments *given, const dpmf_family *kind) {
     if (ratio && !kind->optimize_chooses)
         return fail(EXIT_USAGE, "--wanted-ratio is for --family %s", family_list(may_choose, " and ", list));
     if (buffers && ratio) return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
+    if (option_given(given, OPTION_SHARED_SEEDS) && kind->optimize_shared_seeds == 0)
+        return fail(EXIT_USAGE, "--shared-seeds is for --family %s", family_list(may_share, " and ", list));
+    if (option_given(given, OPTION_SHARED_SEEDS) && ratio)
+        return fail(EXIT_USAGE, "--shared-seeds takes --buffers, not --wanted-ratio");
     return 0;
 }
 
@@ -106,6 +114,7 @@ static dpmf_optimize_options options_of(const arguments *given, const problem *p
     how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     how.bands = given->count[OPTION_BANDS];
     how.buffers = (int)given->count[OPTION_BUFFERS];
+    how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
     if (option_given(given, OPTION_WANTED_RATIO)) how.wanted_ratio = given->number[OPTION_WANTED_RATIO];
     if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];
     if (option_given(given, OPTION_COLUMN_NORMALIZE)) how.normalize = DPMF_NORMALIZE_AFTER;

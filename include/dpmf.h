@@ -310,22 +310,23 @@ typedef struct dpmf_family {
     const char *name;
     const char *help;   /* one line, no full stop */
     const char *listed; /* the same in a list of all, in order; one that starts with a comma goes on with the last */
-    const char *parameters;  /* what numbers of its own are called ("coefficients", "matrix", ...); NULL: takes none */
-    int closed_form;         /* 1: dpmf_strategy_create makes it from a workload */
-    int bands;               /* 1: it is named for so many diagonals: dpmf_strategy_options.bands */
-    int inverse;             /* 1: they are those of C^-1 */
-    int nu;                  /* 1: takes dpmf_strategy_options.nu */
-    int toeplitz;            /* 1: C is Toeplitz, or is for a Toeplitz workload */
-    const char *restart;     /* the family that DPMF_DECODER_RESTART makes of it, ... */
-    const char *optimal;     /* ... and DPMF_DECODER_OPTIMAL; both NULL: it has one decoder; one NULL: refused */
-    int optimized;           /* its place among the families that dpmf_optimize knows, from 1; 0: it does not */
-    int optimize_bands;      /* 1: dpmf_optimize_options.bands is needed */
-    int optimize_buffers;    /* the most that dpmf_optimize_options.buffers may be; 0: takes none */
-    int optimize_chooses;    /* 1: it may be 0, and then wanted_ratio says how many */
-    int optimize_normalize;  /* 1: takes dpmf_optimize_options.normalize */
-    int optimize_constraint; /* 1: takes dpmf_optimize_options.constraint */
-    int optimize_variants;   /* 1: takes sweep, taper and settled_after */
-    int designed;            /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
+    const char *parameters; /* what numbers of its own are called ("coefficients", "matrix", ...); NULL: takes none */
+    int closed_form;        /* 1: dpmf_strategy_create makes it from a workload */
+    int bands;              /* 1: it is named for so many diagonals: dpmf_strategy_options.bands */
+    int inverse;            /* 1: they are those of C^-1 */
+    int nu;                 /* 1: takes dpmf_strategy_options.nu */
+    int toeplitz;           /* 1: C is Toeplitz, or is for a Toeplitz workload */
+    const char *restart;    /* the family that DPMF_DECODER_RESTART makes of it, ... */
+    const char *optimal;    /* ... and DPMF_DECODER_OPTIMAL; both NULL: it has one decoder; one NULL: refused */
+    int optimized;          /* its place among the families that dpmf_optimize knows, from 1; 0: it does not */
+    int optimize_bands;     /* 1: dpmf_optimize_options.bands is needed */
+    int optimize_buffers;   /* the most that dpmf_optimize_options.buffers may be; 0: takes none */
+    int optimize_chooses;   /* 1: it may be 0, and then wanted_ratio says how many */
+    int optimize_shared_seeds; /* the most shared_seeds, 0: it has none */
+    int optimize_normalize;    /* 1: takes dpmf_optimize_options.normalize */
+    int optimize_constraint;   /* 1: takes dpmf_optimize_options.constraint */
+    int optimize_variants;     /* 1: takes sweep, taper and settled_after */
+    int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
 } dpmf_family;
 
 DPMF_API int64_t dpmf_family_count(void);
@@ -356,8 +357,9 @@ DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
 DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
 DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
 DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
-DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);    /* rows of C: seeds in all */
-DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);     /* does dpmf_strategy_step work? */
+DPMF_API double dpmf_strategy_normals(const dpmf_strategy *strategy); /* normal numbers a number of noise, on average */
+DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);   /* rows of C: seeds in all */
+DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);    /* does dpmf_strategy_step work? */
 
 /* ---- expert ---- */
 
@@ -607,6 +609,7 @@ typedef struct dpmf_optimize_options {
     int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps */
     int buffers;         /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
     double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best that is known, above 1; 0 means 1.001 */
+    int shared_seeds; /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: earlier seeds made again */
     dpmf_normalize normalize;
     dpmf_constraint constraint;
     int sweep;     /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
@@ -1113,6 +1116,8 @@ typedef struct dpmf_candidate {
                    * can be below 1; 0: no bound is known */
     int eligible; /* 1: fits the memory, and is fast enough as far as that was measured */
     char reason[256]; /* why it is chosen, or not eligible, or not chosen */
+    double
+        normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

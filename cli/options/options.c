@@ -96,7 +96,8 @@ const option_row options[OPTION_TOTAL] = {
                         .verbs = OPTIMIZE,
                         .help =
                             "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt. A tvblt's stream keeps one "
-                            "buffer a node, two with momentum; the answer says how many in all"},
+                            "buffer a node, two with momentum, over several epochs one in any case; the answer says "
+                            "how many in all"},
     [OPTION_WANTED_RATIO] =
         {.name = "wanted-ratio",
          .kind = KIND_NUMBER,
@@ -108,6 +109,15 @@ const option_row options[OPTION_TOTAL] = {
          .help = "without --buffers: how far above the proven lower bound the loss of a tvblt, or above "
                  "the best Toeplitz mechanism that of a blt, may be; the fewest that reach it are "
                  "taken"},
+    [OPTION_SHARED_SEEDS] = {.name = "shared-seeds",
+                             .kind = KIND_COUNT,
+                             .argument = "L",
+                             .count_low = 1,
+                             .count_high = 8,
+                             .verbs = OPTIMIZE,
+                             .help = "tvblt under cyclic participation: the steps of one unit share L seeds, and a "
+                                     "number of noise takes 1 + L normal numbers; without it the seeds of earlier "
+                                     "epochs are made again, (k+1)/2 on average"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",

@@ -41,8 +41,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Finds the best strategy of a family for a workload, a participation and a loss, and evaluates it. "
                 "dense is the best there is: under single participation its loss is enclosed by two bounds at any "
                 "number of steps, and its matrix is formed up to 8192 of them; under several participations it is the "
-                "best whose columns of one unit are orthogonal. tvblt is the optimum of single participation as a "
-                "noise stream with few buffers. banded, banded-toeplitz and bisr take --bands; blt and tvblt "
+                "best whose columns of one unit are orthogonal. tvblt is the optimum of single or cyclic "
+                "participation as a noise stream with few buffers (over several epochs with seeds made again, or "
+                "--shared-seeds). banded, banded-toeplitz and bisr take --bands; blt and tvblt "
                 "--buffers, or the fewest that reach --wanted-ratio; lowrank both. What is proven of the result is "
                 "said: two bounds and what they hold for, or how flat the loss is where the search ended.",
             .run = cmd_optimize,

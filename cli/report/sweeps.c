@@ -238,8 +238,11 @@ static void cost_table(const report *r, text_buffer *t) {
         cost_row(t, "Memory, all of it", pretty_bytes(r->memory, text), "exact", "sure");
         cost_row(t, "of it buffers", pretty_bytes(r->memory_buffers, text), "exact", "sure");
     }
-    cost_row(t, "Noise made step by step", dpmf_strategy_streams(r->strategy) ? "yes" : "no, all rows in advance",
-             "exact", "sure");
+    const dpmf_strategy *s = r->strategy;
+    const bool by_step = dpmf_strategy_streams(s) || dpmf_strategy_buffers(s) < dpmf_strategy_steps(s) - 1;
+    cost_row(t, "Noise made step by step", by_step ? "yes" : "no, all rows in advance", "exact", "sure");
+    if (dpmf_strategy_normals(s) > 1)
+        cost_row(t, "Normal numbers a number", pretty(dpmf_strategy_normals(s), 3, text), "exact", "sure");
     for (int64_t i = 0; i < r->rival_count; ++i) {
         const dpmf_candidate *c = &r->rivals[i].is;
         if (!r->rivals[i].own) continue;

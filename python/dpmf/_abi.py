@@ -241,6 +241,7 @@ class dpmf_family(Structure):
         ("optimize_bands", c_int),
         ("optimize_buffers", c_int),
         ("optimize_chooses", c_int),
+        ("optimize_shared_seeds", c_int),
         ("optimize_normalize", c_int),
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
@@ -292,6 +293,7 @@ class dpmf_optimize_options(Structure):
         ("bands", c_int64),
         ("buffers", c_int),
         ("wanted_ratio", c_double),
+        ("shared_seeds", c_int),
         ("normalize", c_int),
         ("constraint", c_int),
         ("sweep", c_int),
@@ -456,6 +458,7 @@ class dpmf_candidate(Structure):
         ("ratio", c_double),
         ("eligible", c_int),
         ("reason", c_char * 256),
+        ("normals_per_number", c_double),
     ]
 
 
@@ -549,6 +552,7 @@ FUNCTIONS = {
     "dpmf_strategy_stamps": (c_int64, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_bands": (c_int64, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_buffers": (c_int64, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_normals": (c_double, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_rows": (c_int64, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_streams": (c_int, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_create_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),

@@ -151,8 +151,8 @@ def optimize(
 ) -> Mechanism:
     """The best strategy of a family: one of `families()` that can be optimized.
 
-    Options of the mechanism as in `evaluate`; of the search: bands, buffers, wanted_ratio, normalize, constraint, sweep,
-    taper, settled_after, tolerance. `Mechanism.certificate` says how it ended.
+    Options of the mechanism as in `evaluate`; of the search: bands, buffers, wanted_ratio, shared_seeds, normalize,
+    constraint, sweep, taper, settled_after, tolerance. `Mechanism.certificate` says how it ended.
 
     >>> m = optimize("tvblt", 1000, buffers=4)
     >>> m.buffers, m.ratio < 1.001

@@ -274,6 +274,11 @@ class Strategy(Object):
         return c.dpmf_strategy_buffers(self._handle)
 
     @property
+    def normals_per_number(self) -> float:
+        """Normal numbers that a number of its noise takes, on the average over the steps."""
+        return c.dpmf_strategy_normals(self._handle)
+
+    @property
     def rows(self) -> int:
         """Rows of C: seeds in all."""
         return c.dpmf_strategy_rows(self._handle)

@@ -26,7 +26,8 @@ int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes) {
 /* ---- time ---- */
 
 int dpmf_i_design_same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
-    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind;
+    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind &&
+           a->normals_per_number == b->normals_per_number;
 }
 
 /*

@@ -98,6 +98,7 @@ typedef struct dpmf_i_design_wish {
     int buffers, swept;
     int plain; /* 1: for the workload without its schedule, whatever the family can do */
     double wanted_ratio;
+    int shared_seeds; /* tvblt over several epochs */
     double tolerance; /* 0: the problem's */
 } dpmf_i_design_wish;
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,

@@ -130,7 +130,8 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
                                .bands = bands_of(s),
                                .buffers = dpmf_strategy_buffers(s),
                                .normalized = dpmf_strategy_is_normalized(s),
-                               .swept = offer->swept};
+                               .swept = offer->swept,
+                               .normals_per_number = dpmf_strategy_normals(s)};
     TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
     TRY(privacy_of(p, offer, &e.privacy));
     TRY(dpmf_i_design_memory(p, s, &e.shown.memory_bytes));
@@ -160,6 +161,7 @@ dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_
     o.bands = wish->bands;
     o.buffers = wish->buffers;
     o.wanted_ratio = wish->wanted_ratio;
+    o.shared_seeds = wish->shared_seeds;
     if (wish->tolerance > 0) o.tolerance = fmax(o.tolerance, wish->tolerance);
     TRY(dpmf_i_base_progress(&p->options.run, wish->family, -1));
     if (!wish->plain) {

@@ -11,6 +11,7 @@
  *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
  *                                O(n d^2)
  *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
+ *     ... with replayed seeds    covariance of (buffers, momentum, sum) and of these with seeds of earlier epochs, O(n k r^2)
  *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
  *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
  *     A or C a matrix            whole matrices with BLAS
@@ -72,8 +73,10 @@ static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
            (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
 }
 
-static int is_square(const dpmf_strategy *s) {
-    return s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps;
+/* Square, and with a step that takes one seed: impulses can be sent through it. */
+static int has_impulses(const dpmf_strategy *s) {
+    return (s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps) &&
+           dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP);
 }
 
 /* Under prefix sums the blocks of a stamped mechanism add up: block k, step t has k q_last + q_t. */
@@ -110,13 +113,15 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
     const dpmf_i_strategy_tvblt_parameters *tvblt = dpmf_i_strategy_tvblt(block);
     if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
+    const dpmf_i_strategy_replay_parts *replay = dpmf_i_strategy_replay_of(s);
+    if (replay != NULL) return dpmf_i_error_replay_squares(a, &replay->c, NULL, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
     if (columns_are_cheap(a, scaled, &count, &c))
         return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
     if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);
-    return is_square(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
+    return has_impulses(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
 }
 
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
@@ -129,7 +134,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
     const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(s);
     if (a->toeplitz && blt != NULL) return dpmf_i_error_blt(a, blt, s->steps, 1, NULL, run, squares);
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
-    if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !is_square(s)))
+    if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !has_impulses(s)))
         return dpmf_i_error_dense(a, s, run, squares);
     if (a->form == DPMF_I_WORKLOAD_NAMED) return named_route(a, s, run, squares);
     return dpmf_i_error_columns(a, s, run, squares);

@@ -4,6 +4,7 @@
 #define DPMF_ERROR_H
 
 #include "base/status.h"
+#include "error/replay.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

@@ -73,6 +73,8 @@ typedef struct dpmf_i_kernels_combine {
      * x'_j <- u + gain'_j z; weights: diagonal, keep, keep', gain, gain', factor.
      */
     void (*tvblt_second)(const dpmf_i_kernels_recursion_job *job);
+    /* y = (u + h_0 x_0) + h_1 x_1 ..., x_j <- x_j + (less_j x_j + gain_j u); weights: h, less, gains, factor */
+    void (*replay)(const dpmf_i_kernels_recursion_job *job);
 } dpmf_i_kernels_combine;
 
 typedef struct dpmf_i_kernels_combine_set {

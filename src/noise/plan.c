@@ -44,6 +44,8 @@ static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
     int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
     if (dpmf_i_strategy_blt(leaf) != NULL || dpmf_i_strategy_tvblt(leaf) != NULL)
         dpmf_i_noise_plan_states(plan);
+    else if (dpmf_i_strategy_replay_of(leaf) != NULL)
+        dpmf_i_noise_plan_replay(plan);
     else if (by_inverse && !(by_rows && leaf->ops->bands(leaf) < leaf->ops->inverse_bands(leaf)))
         dpmf_i_noise_plan_filter(plan, lookahead);
     else if (by_rows && leaf->ops->bands(leaf) == 1)

@@ -69,9 +69,10 @@ struct dpmf_i_noise_stream {
 /* ---- the routes: each fills in its part of the plan ---- */
 void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/banded.c */
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
-void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead);   /* noise/filter.c: C^-1 of few bands */
-void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);    /* noise/filter.c: any W */
-void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                     /* noise/tree.c: trees, low rank */
+void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan); /* noise/replay.c: TV-BLT with replayed or shared seeds */
+void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/filter.c: C^-1 of few bands */
+void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
+void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                   /* noise/tree.c: trees, low rank */
 void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
 
 /* Which route, how large the tiles, how much memory (noise/plan.c). */

@@ -150,11 +150,12 @@ static dpmf_optimization result_of(const search *s) {
                                .scope = SCOPE_ZERO};
 }
 
-static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
+/* want = 0: bounds alone. */
+static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, int64_t b, int want, dpmf_strategy **out,
                                  dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
-    search s = {.task = task, .upper = INFINITY, .want = n <= DPMF_DENSE_STEPS_MAX};
+    search s = {.task = task, .upper = INFINITY, .want = want && n <= DPMF_DENSE_STEPS_MAX};
     dpmf_i_base_pool *pool = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
@@ -282,5 +283,18 @@ dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strate
     if (p->pattern == DPMF_I_WORKLOAD_APART) return optimize_separated(task, out, result);
     int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
-    return optimize_zero(task, p->count, b, out, result);
+    return optimize_zero(task, p->count, b, 1, out, result);
+}
+
+dpmf_status dpmf_i_optimize_epochs_bound(const dpmf_i_optimize_task *task, double tolerance,
+                                         dpmf_optimization *result) {
+    dpmf_optimize_options options = *task->options;
+    const dpmf_i_optimize_task coarse = {task->workload, task->participation, &options};
+    const dpmf_participation *p = task->participation;
+    const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
+    options.tolerance = tolerance;
+    options.constraint = DPMF_CONSTRAINT_ZERO;
+    TRY(check_task(&coarse));
+    if (p->separation == 1) return optimize_full(&coarse, NULL, result);
+    return optimize_zero(&coarse, p->count, b, 0, NULL, result);
 }

@@ -62,11 +62,10 @@ static dpmf_status optimize_dense(const dpmf_i_optimize_task *task, dpmf_strateg
 }
 
 static dpmf_status optimize_tvblt(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family tvblt is optimized for single participation, not for %s "
-                                "(--optimize-participation single evaluates the result under another)",
-                                dpmf_participation_text(task->participation));
+    if (!is_single(task)) return dpmf_i_optimize_replay_epochs(task, out, result);
+    if (task->options->shared_seeds != 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
+                                task->options->shared_seeds);
     return optimize_optimum(task, 1, out, result);
 }
 

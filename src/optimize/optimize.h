@@ -46,6 +46,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task
 /* optimize/epochs.c: dense C under several participations */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                    dpmf_optimization *result);
+/* The bounds alone, cyclic and full participation, at a tolerance of their own. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs_bound(const dpmf_i_optimize_task *task, double tolerance,
+                                                         dpmf_optimization *result);
+/* optimize/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                          dpmf_optimization *result);
 /* optimize/lowrank/lowrank.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);

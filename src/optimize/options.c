@@ -44,6 +44,9 @@ static dpmf_status check_buffers(const dpmf_family *f, const dpmf_optimize_optio
         (o->buffers < 0 || o->buffers > f->optimize_buffers || (o->buffers == 0 && !f->optimize_chooses)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
                                 f->optimize_buffers, f->optimize_chooses ? ", or 0 to choose" : "");
+    if (o->shared_seeds != 0 && (o->shared_seeds < 0 || o->shared_seeds > f->optimize_shared_seeds))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d shared seeds, accepted 0%s", f->name,
+                                o->shared_seeds, f->optimize_shared_seeds > 0 ? " (replayed) to 8" : "");
     if (o->wanted_ratio != 0 && !(f->optimize_chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for %s", f->name,
                                 o->wanted_ratio, dpmf_i_strategy_family_list(may_choose, " and ", list));

@@ -24,6 +24,7 @@ static const char *const METHODS[] = {
     [DPMF_I_SENSITIVITY_METHOD_NEIGHBOURS] = "dynamic program over neighbouring participations",
     [DPMF_I_SENSITIVITY_METHOD_EVEN] = "bound by distance, attained by evenly spaced steps",
     [DPMF_I_SENSITIVITY_METHOD_RESTARTS] = "sum over restarts",
+    [DPMF_I_SENSITIVITY_METHOD_CANCELLED] = "sum of C'C over a pattern, diagonal there",
     [DPMF_I_SENSITIVITY_METHOD_SPECTRAL] = "participations times the largest eigenvalue of C'C on a pattern",
     [DPMF_I_SENSITIVITY_METHOD_ABSOLUTE] = "sum of |C'C| over a pattern",
     [DPMF_I_SENSITIVITY_METHOD_SIGNS] = "pi/2 times the maximum over signs on a pattern",

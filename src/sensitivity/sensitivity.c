@@ -104,9 +104,14 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                                     .n = strategy->steps,
                                     .k = participation->count,
                                     .b = participation->separation,
-                                    .run = run};
+                                    .run = run,
+                                    .core = strategy,
+                                    .stamps = 1,
+                                    .length = strategy->steps,
+                                    .reach = strategy->steps};
     dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
     double square = 0;
+    int there = 0;
     if (long_blt(strategy, participation, bound, &square)) {
         *out = (dpmf_sensitivity){sqrt(square), DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION,
                                   dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_EARLIEST)};
@@ -116,8 +121,9 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
                                 (long long)task.k, DPMF_I_SENSITIVITY_SIGNS_MAX);
     TRY(dpmf_i_base_pool_create(run->threads, &task.pool));
-    dpmf_status status = dpmf_i_sensitivity_task_open(&task);
-    if (status == DPMF_OK) status = by_pattern(&task, &found);
+    dpmf_status status = dpmf_i_sensitivity_replay(&task, &there, &found);
+    if (status == DPMF_OK && !there) status = dpmf_i_sensitivity_task_open(&task);
+    if (status == DPMF_OK && !there) status = by_pattern(&task, &found);
     dpmf_i_sensitivity_task_close(&task);
     dpmf_i_base_pool_free(task.pool);
     if (status != DPMF_OK) return status;

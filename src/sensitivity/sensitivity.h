@@ -27,6 +27,7 @@ typedef enum dpmf_i_sensitivity_method_kind {
     DPMF_I_SENSITIVITY_METHOD_NEIGHBOURS,
     DPMF_I_SENSITIVITY_METHOD_EVEN,
     DPMF_I_SENSITIVITY_METHOD_RESTARTS,
+    DPMF_I_SENSITIVITY_METHOD_CANCELLED,
     /* upper bounds */
     DPMF_I_SENSITIVITY_METHOD_SPECTRAL,
     DPMF_I_SENSITIVITY_METHOD_ABSOLUTE,
@@ -196,6 +197,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_separated(const dpmf_i_sensitivit
                                                          dpmf_i_sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_shuffled(const dpmf_i_sensitivity_task *task,
                                                         dpmf_i_sensitivity_found *out);
+
+/* sensitivity/replay.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_replay(const dpmf_i_sensitivity_task *task, int *there,
+                                                      dpmf_i_sensitivity_found *out);
 
 /* The refusal of a bound for which the patterns are too many. */
 dpmf_status dpmf_i_sensitivity_too_many(const dpmf_i_sensitivity_task *task);

@@ -62,6 +62,8 @@ typedef struct family_row {
     dpmf_status (*create)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
     const char *class_name;
     dpmf_i_strategy_reader read;
+    const char *other_class; /* NULL, or a second class of the family */
+    dpmf_i_strategy_reader read_other;
 } family_row;
 
 static const family_row TABLE[] = {
@@ -169,15 +171,18 @@ static const family_row TABLE[] = {
                                     .class_name = "blt",
                                     .read = dpmf_i_strategy_blt_read},
     [DPMF_I_STRATEGY_FAMILY_TVBLT] = {.shown = {.name = DPMF_FAMILY_TVBLT,
-                                                .help = "the single-participation optimum as a noise stream of few "
-                                                        "buffers",
+                                                .help = "the optimum as a noise stream of few buffers; over "
+                                                        "several epochs with seeds made again",
                                                 .listed = "the optimum as a stream with few buffers",
                                                 .optimized = 2,
                                                 .optimize_buffers = DPMF_I_STRATEGY_TVBLT_NODES_MAX,
+                                                .optimize_shared_seeds = DPMF_I_STRATEGY_REPLAY_SHARED_MAX,
                                                 .optimize_chooses = 1,
                                                 .designed = 14},
                                       .class_name = "tvblt",
-                                      .read = dpmf_i_strategy_tvblt_read},
+                                      .read = dpmf_i_strategy_tvblt_read,
+                                      .other_class = DPMF_I_STRATEGY_REPLAY_CLASS,
+                                      .read_other = dpmf_i_strategy_replay_read},
     [DPMF_I_STRATEGY_FAMILY_LOWRANK] = {.shown = {.name = DPMF_FAMILY_LOWRANK,
                                                   .help = "C^-1 of few diagonals plus low rank",
                                                   .listed = "banded plus low-rank decoder",
@@ -259,8 +264,11 @@ dpmf_i_strategy_family_id dpmf_i_strategy_family_find(const char *name, size_t l
 }
 
 dpmf_i_strategy_reader dpmf_i_strategy_family_reader(const char *class_name) {
-    for (int i = 0; i < DPMF_I_STRATEGY_FAMILY_COUNT; i++)
+    for (int i = 0; i < DPMF_I_STRATEGY_FAMILY_COUNT; i++) {
+        const char *other = TABLE[i].other_class;
         if (strcmp(class_name, TABLE[i].class_name) == 0) return TABLE[i].read;
+        if (other != NULL && strcmp(class_name, other) == 0) return TABLE[i].read_other;
+    }
     return NULL;
 }
 

@@ -47,6 +47,10 @@ static int64_t normalized_buffers(const dpmf_strategy *s) {
     return cast(s)->inner->ops->buffers(cast(s)->inner);
 }
 
+static double normalized_normals(const dpmf_strategy *s) {
+    return dpmf_strategy_normals(cast(s)->inner);
+}
+
 static void normalized_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                             double *row) {
     const normalized *self = cast(s);
@@ -136,6 +140,7 @@ static const dpmf_i_strategy_ops NORMALIZED = {.class_name = "normalized",
                                                .step = normalized_step,
                                                .seeds = normalized_seeds,
                                                .buffers = normalized_buffers,
+                                               .normals = normalized_normals,
                                                .column = normalized_column,
                                                .column_norms = normalized_column_norms,
                                                .gram = normalized_gram,

@@ -90,6 +90,10 @@ int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
     return s->ops->buffers(s);
 }
 
+double dpmf_strategy_normals(const dpmf_strategy *s) {
+    return s->ops->normals == NULL ? 1 : s->ops->normals(s);
+}
+
 int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                              const double **inverse) {
     if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ)) return 0;
@@ -136,7 +140,8 @@ dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count,
     TRY(dpmf_i_strategy_need_inverse(s));
     if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP))
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family %s: every row of its noise needs every seed, it has no stream", s->family);
+                                "family %s: a row of its noise needs seeds of other steps, it has no step of its own",
+                                s->family);
     s->ops->step(s, t, count, seed, state, row);
     return DPMF_OK;
 }

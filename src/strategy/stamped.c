@@ -50,6 +50,10 @@ static int64_t stamped_buffers(const dpmf_strategy *s) {
     return dpmf_strategy_buffers(cast(s)->inner);
 }
 
+static double stamped_normals(const dpmf_strategy *s) {
+    return dpmf_strategy_normals(cast(s)->inner);
+}
+
 static int64_t stamped_seeds(const dpmf_strategy *s, int64_t t) {
     return dpmf_strategy_seeds(cast(s)->inner, t % cast(s)->length);
 }
@@ -133,6 +137,7 @@ static const dpmf_i_strategy_ops STAMPED = {.class_name = "stamped",
                                             .solve = stamped_solve,
                                             .step = stamped_step,
                                             .buffers = stamped_buffers,
+                                            .normals = stamped_normals,
                                             .seeds = stamped_seeds,
                                             .column = stamped_column,
                                             .column_norms = stamped_column_norms,

@@ -11,6 +11,7 @@
 #include "base/safetensors.h"
 #include "base/status.h"
 #include "strategy/blt.h"
+#include "strategy/replay/replay.h"
 #include "strategy/tree.h"
 #include "strategy/tvblt.h"
 
@@ -27,6 +28,7 @@ typedef struct dpmf_i_strategy_ops {
     void (*step)(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row);
     int64_t (*seeds)(const dpmf_strategy *s, int64_t t); /* optional: 1 seed row a step */
     int64_t (*buffers)(const dpmf_strategy *s);
+    double (*normals)(const dpmf_strategy *s); /* optional: 1 normal number for a number of noise */
 
     dpmf_status (*column)(const dpmf_strategy *s, int64_t j, double *column); /* optional; `rows` numbers */
     dpmf_status (*column_norms)(const dpmf_strategy *s, double *norms);       /* optional */
@@ -186,6 +188,7 @@ typedef struct dpmf_i_strategy_source {
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out);

@@ -166,9 +166,10 @@ done:
 }
 
 static double work_of_losses(const dpmf_mechanism *m) {
-    const int64_t kept = dpmf_strategy_buffers(m->strategy) + dpmf_i_workload_buffers(m->workload) + OWN;
+    const double kept = (double)(dpmf_strategy_buffers(m->strategy) + dpmf_i_workload_buffers(m->workload) + OWN) +
+                        dpmf_strategy_normals(m->strategy);
     if (dpmf_i_verify_stream_is_whole(m->strategy)) return INFINITY;
-    return (double)kept * (double)m->steps * (double)dpmf_strategy_rows(m->strategy);
+    return kept * (double)m->steps * (double)dpmf_strategy_rows(m->strategy);
 }
 
 dpmf_status dpmf_i_verify_long(dpmf_i_verify *v) {

@@ -111,14 +111,17 @@ int dpmf_i_verify_stream_is_whole(const dpmf_strategy *s) {
         const double *norms = NULL;
         int64_t stamps = 1;
         const dpmf_strategy *inner = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &norms), &stamps);
-        if (inner == s) return dpmf_i_strategy_dense_matrix(s) != NULL || !dpmf_strategy_streams(s);
+        if (inner == s)
+            return dpmf_i_strategy_dense_matrix(s) != NULL ||
+                   (!dpmf_strategy_streams(s) && dpmf_i_strategy_replay_of(s) == NULL);
         s = inner;
     }
 }
 
 int64_t dpmf_i_verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
     int64_t seeds = 0;
-    if (dpmf_i_verify_stream_is_whole(s)) return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
+    if (dpmf_i_verify_stream_is_whole(s) || !dpmf_strategy_streams(s))
+        return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
     for (int64_t t = 0; t < steps; t++)
         seeds += dpmf_strategy_seeds(s, t);
     return seeds;

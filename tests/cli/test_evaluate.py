@@ -8,7 +8,7 @@ import unittest
 from harness import (DPMF, Case, inverse, momentum, normalize, npy, reference, series_inverse, series_root, toeplitz)
 
 KEYS = ["schema", "version", "family", "steps", "workload", "participation", "sensitivity", "rms_loss", "max_loss",
-        "total_squared_loss", "lower_bound", "ratio", "buffers"]
+        "total_squared_loss", "lower_bound", "ratio", "buffers", "normals_per_number"]
 LOSSES = ["rms_loss", "max_loss", "total_squared_loss"]
 
 # Prefix sums, single participation (Pillutla et al. 2025, Table 2.2; six digits computed independently):

@@ -8,9 +8,9 @@ import unittest
 
 from harness import Case, npy, run
 
-INSPECT_KEYS = ["schema", "version", "family", "steps", "bands", "buffers", "normalized", "workload", "participation",
-                "adjacency", "sampling", "sigma", "epsilon", "delta", "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "lower_bound",
-                "digest", "made_by"]
+INSPECT_KEYS = ["schema", "version", "family", "steps", "bands", "buffers", "normals_per_number", "normalized",
+                "workload", "participation", "adjacency", "sampling", "sigma", "epsilon", "delta", "sensitivity",
+                "rms_loss", "max_loss", "total_squared_loss", "lower_bound", "digest", "made_by"]
 FIGURES = ["family", "steps", "bands", "stamps", "buffers", "normalized", "workload", "participation", "adjacency",
            "sensitivity", "rms_loss", "max_loss", "total_squared_loss", "lower_bound"]
 

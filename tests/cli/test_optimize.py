@@ -76,8 +76,56 @@ class Optimum(Case):
         self.assertLess(own["rms_loss"], other["rms_loss"])
         self.assertIn("vanishes", own["lower_bound"]["scope"])
         self.assertLessEqual(own["ratio"], 1 + 1e-6)
-        self.refused(1, "optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16",
-                     says="single participation")
+        self.refused(1, "optimize", "--family", "tvblt", "--steps", 64, "--participation", "minsep:4,16",
+                     says="single and cyclic participation")
+
+    def test_a_tvblt_over_epochs_reaches_the_optimum_of_all(self):
+        # Ratios to the certified bound; the last has a partial epoch.
+        for n, k, b, r, most in ((256, 8, 32, 3, 1.0005), (240, 8, 32, 4, 1.0006)):
+            found = self.json("optimize", "--family", "tvblt", "--steps", n, "--participation", "cyclic:%d,%d" % (k, b),
+                              "--buffers", r)
+            self.assertLessEqual(found["rms_loss"], most * found["optimum"]["lower"])
+            self.assertEqual(found["buffers"], r)
+            self.assertEqual(found["sensitivity"]["kind"], "exact")
+            self.assertAlmostEqual(found["sensitivity"]["value"], 1, delta=1e-11)
+        self.assertEqual(found["normals_per_number"], (32 * 28 + 16 * 8) / 240)
+
+    def test_shared_seeds_take_fewer_normal_numbers(self):
+        own = ("optimize", "--family", "tvblt", "--steps", 96, "--participation", "cyclic:8,12", "--buffers", 3)
+        replayed, shared = self.json(*own), self.json(*own, "--shared-seeds", 2)
+        self.assertEqual(replayed["normals_per_number"], 4.5)
+        self.assertEqual(shared["normals_per_number"], 3)
+        self.assertGreater(shared["rms_loss"], shared["optimum"]["lower"])
+        self.assertLess(shared["rms_loss"], 1.05 * replayed["rms_loss"])
+        self.assertLessEqual(shared["sensitivity"]["value"], 1 + 1e-12)
+
+    def test_the_max_loss_of_a_tvblt_over_epochs(self):
+        own = ("optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16", "--buffers", 3)
+        rms, largest = self.json(*own), self.json(*own, "--loss", "max")
+        self.assertLess(largest["max_loss"], rms["max_loss"])
+        self.assertLess(rms["rms_loss"], largest["rms_loss"])
+        self.assertLessEqual(largest["max_loss"], 1.02 * largest["optimum"]["lower"])
+
+    def test_buffers_of_a_tvblt_over_epochs_are_chosen(self):
+        own = ("optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16")
+        few = self.json(*own, "--wanted-ratio", 1.05)
+        more = self.json(*own)
+        self.assertLessEqual(few["rms_loss"], 1.05 * few["optimum"]["lower"])
+        self.assertLessEqual(more["rms_loss"], 1.001 * more["optimum"]["lower"])
+        self.assertLess(few["buffers"], more["buffers"])
+
+    def test_a_tvblt_over_epochs_comes_back_from_its_file(self):
+        for words in ([], ["--shared-seeds", 1]):
+            path = self.path("t%d.dpmf" % len(words))
+            made = self.json("optimize", "--family", "tvblt", "--steps", 70, "--workload", "momentum:0.9", "--buffers", 2,
+                             "--participation", "cyclic:3,25", "-o", path, *words)
+            self.assertLess(os.path.getsize(path), 9000)  # nodes, not steps x buffers
+            read = self.json("evaluate", path)
+            for key in ("rms_loss", "max_loss", "sensitivity", "buffers"):
+                self.assertEqual(made[key], read[key])
+            seen = self.json("inspect", path)
+            self.assertEqual(seen["family"], "tvblt")
+            self.assertEqual(seen["normals_per_number"], made["normals_per_number"])
 
     def test_optimize_refuses_missing_and_bad_options(self):
         for words in (["--steps", 10], ["--family", "dense"], ["--family", "tree", "--steps", 10],
@@ -100,6 +148,10 @@ class Optimum(Case):
                       ["--family", "dense", "--steps", 10, "--buffers", 3],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 0],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 33],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 9],
+                      ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 1.1, "--shared-seeds", 2],
+                      ["--family", "blt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
                       ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 0.9],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--wanted-ratio", 1.1],
                       ["--family", "dense", "--steps", 10, "--tolerance", 1e-11],

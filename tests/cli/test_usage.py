@@ -18,8 +18,8 @@ EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
                     "weights", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "wanted-ratio", "column-normalize", "normalize-within", "constraint", "sweep",
-                    "taper", "loss", "tolerance", "weights", "adjacency", "sensitivity", "bound",
+                    "bands", "buffers", "wanted-ratio", "shared-seeds", "column-normalize", "normalize-within", "constraint",
+                    "sweep", "taper", "loss", "tolerance", "weights", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",

@@ -23,6 +23,11 @@ class Mutations(Families):
     def test_every_change_of_a_tvblt_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("tvblt", "--buffers", 6))), 35)
 
+    def test_every_change_of_a_tvblt_over_epochs_is_found(self):
+        for words in ((), ("--shared-seeds", 2)):
+            file = self.optimize("tvblt", "--buffers", 2, "--participation", "cyclic:3,17", *words)
+            self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
+
     def test_every_change_of_a_dense_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("dense"))), 30)
 

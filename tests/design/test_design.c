@@ -299,9 +299,19 @@ static void test_design_options_out_of_range_are_refused(void **state) {
     REFUSED((o.federated = 1, o.separation_low = 5, o.separation_high = 4), "separations 5 to 4");
     REFUSED((o.federated = 1, o.separation_low = 8, o.separation_high = 9, o.epochs = 3), "at most 2");
 #undef REFUSED
-    o = quick_options(4); /* only for one pass */
-    o.families = "tvblt";
-    check_refused("prefix", 16, &o, DPMF_ERROR_UNSUPPORTED, "tvblt");
+}
+
+static void test_design_offers_tvblt_over_several_epochs(void **unused) {
+    dpmf_design_options o = quick_options(4);
+    (void)unused;
+    o.families = "tvblt,blt";
+    dpmf_design *d = make_design("prefix", 64, &o);
+    const dpmf_candidate *c = chosen_of(d);
+    assert_string_equal(c->family, "tvblt");
+    assert_true(c->buffers <= 4 && (c->normals_per_number == 2.5 || c->normals_per_number == 3));
+    check_near(c->sensitivity.value, 1, 1e-11);
+    assert_true(dpmf_sampling_is_none(&c->sampling));
+    dpmf_design_free(d);
 }
 
 static int stop_soon(void *context, const char *what, double done) {
@@ -358,6 +368,7 @@ int main(void) {
         cmocka_unit_test(test_the_choice_is_fast_enough_with_the_fewest_buffers),
         cmocka_unit_test(test_times_are_measured),
         cmocka_unit_test(test_a_design_says_why_and_what_to_see_to),
+        cmocka_unit_test(test_design_offers_tvblt_over_several_epochs),
         cmocka_unit_test(test_design_options_out_of_range_are_refused),
         cmocka_unit_test(test_a_cancelled_design_leaves_nothing),
         cmocka_unit_test(test_any_allocation_of_a_design_may_fail),

@@ -10,6 +10,7 @@
  */
 #include "base/linalg.h"
 #include "support/check.h"
+#include "support/replay_strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,6 +94,12 @@ static dpmf_strategy *make_blt(const dpmf_workload *a) {
 static dpmf_strategy *make_tvblt(const dpmf_workload *a) {
     return optimize("tvblt", a, 0, 3);
 }
+static dpmf_strategy *make_replayed(const dpmf_workload *a) {
+    return replay_strategy(dpmf_workload_steps(a), 5, 3, 0);
+}
+static dpmf_strategy *make_shared(const dpmf_workload *a) {
+    return replay_strategy(dpmf_workload_steps(a), 4, 2, 2);
+}
 static dpmf_strategy *make_lowrank(const dpmf_workload *a) {
     return optimize("lowrank", a, 3, 2);
 }
@@ -116,6 +123,8 @@ static const made CASES[] = {
     {"blt", "prefix", make_blt},
     {"tvblt", "prefix", make_tvblt},
     {"tvblt momentum", "momentum:0.9", make_tvblt},
+    {"tvblt, replayed seeds", "prefix", make_replayed},
+    {"tvblt, shared seeds", "prefix", make_shared},
     {"lowrank", "prefix", make_lowrank},
 };
 

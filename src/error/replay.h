@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors of a TV-BLT with replayed seeds (strategy/replay/replay.h), and what their derivatives need of the way there. */
+#ifndef DPMF_ERROR_REPLAY_H
+#define DPMF_ERROR_REPLAY_H
+
+#include "base/status.h"
+#include "base/threads.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+/* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
+typedef struct dpmf_i_error_replay {
+    int heads, states;  /* 1 or 2; heads + r */
+    double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
+    double *power;      /* (b+1) x r: rho^p */
+    double *phi, *psi;  /* k x (b+1) x heads x m: the workload's rows of the transitions, as in the filter */
+    double *w;          /* by step, x m: psi_{p+1} times the input */
+    double *through;    /* k x k x m x m: [f][e] from the end of epoch e to the start of epoch f > e */
+    double *whole;      /* k x m x m: from the start of an epoch to its end */
+    double *omega;      /* by step, x m: Cov(state at the start of the epoch, u_t) */
+    double *gamma;      /* by step, x m: Cov(state, u_t) */
+    double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
+    double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
+} dpmf_i_error_replay;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_alloc(const dpmf_workload *workload,
+                                                      const dpmf_i_strategy_replay_shape *shape,
+                                                      dpmf_i_error_replay *out);
+void dpmf_i_error_replay_free(dpmf_i_error_replay *e);
+/* From h, beta, rho, d and V of c. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_fill(const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
+                                                     dpmf_i_error_replay *e);
+/* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
+typedef struct dpmf_i_error_replay_head {
+    double k[4], c[2];
+} dpmf_i_error_replay_head;
+
+static inline dpmf_i_error_replay_head dpmf_i_error_replay_head_at(const dpmf_i_error_replay *e,
+                                                                   const dpmf_i_strategy_replay *c, int64_t t) {
+    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
+    if (e->heads == 1) return (dpmf_i_error_replay_head){{d[1]}, {scale * d[3]}};
+    return (dpmf_i_error_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+}
+
+/* All of it in one call: n squared row norms of B. Named workloads. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_squares(const dpmf_workload *workload, const dpmf_i_strategy_replay *c,
+                                                        dpmf_i_base_pool *pool, double *per_step);
+
+#endif

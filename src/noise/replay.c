@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of TV-BLT with replayed or shared seeds (strategy/replay/replay.h): r buffers, and a mix u of several seeds in
+ * the place of one,
+ *
+ *     replayed   u = ((0 + a_f z_{t-fb}) + ...) + a_0 z_t                 the oldest seed first, made again from its row
+ *     shared     u = ((0 + g z_t) + L_0 zeta_{p,0}) + ...                 zeta_{p,i} is row n + p l + i of the same Z
+ *     both       y = d ((u + h_0 x_0) + ...),   x_j <- x_j + ((rho_j - 1) x_j + beta_j u)
+ *
+ * Rows 0..n-1 of Z are those of the steps, so those of the classes are never one of them; where the strategy is repeated,
+ * block i has rows i (n + b l) on. Nothing but the buffers is kept from step to step: a row costs f + 1 or 1 + l seeds.
+ */
+#include "noise/plan.h"
+
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+enum { CHUNK = 4 };   /* seeds in the cache at a time */
+enum { REPLAY = 16 }; /* steps for which a tile stays in the cache when no row is emitted */
+
+/* Seeds, mix and buffers of a tile are to stay in the fastest caches. */
+static const int64_t CACHE = 48000;
+
+typedef struct shared {
+    int64_t step;
+} shared;
+
+static int64_t head_bytes(void) {
+    return dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
+}
+
+static const dpmf_i_strategy_replay_parts *parts_of(const dpmf_i_noise_plan *plan) {
+    return dpmf_i_strategy_replay_of(plan->leaf);
+}
+
+/* Seeds of a step at most, which come first; then h, rho - 1, beta, and the factor. */
+static int64_t seeds_most(const dpmf_i_noise_plan *plan) {
+    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+    return p->shared.seeds > 0 ? 1 + p->shared.seeds : p->c.shape.epochs;
+}
+
+static int64_t weight_count(const dpmf_i_noise_plan *plan) {
+    return seeds_most(plan) + 3 * plan->slots + 1;
+}
+
+static char *weights_at(const dpmf_i_noise_stream *s, int64_t row) {
+    return s->shared + head_bytes() + (size_t)(row * weight_count(&s->plan)) * s->plan.size;
+}
+
+/* Seeds of step t of the block, and which row of Z seed i of it is, counted from the block's first. */
+static int64_t seeds_of(const dpmf_i_strategy_replay_parts *p, int64_t t) {
+    return p->shared.seeds > 0 ? 1 + p->shared.seeds : t / p->c.shape.period + 1;
+}
+
+static int64_t seed_row(const dpmf_i_strategy_replay_parts *p, int64_t t, int64_t i) {
+    const int64_t b = p->c.shape.period;
+    if (p->shared.seeds == 0) return t % b + i * b;
+    return i == 0 ? t : p->c.shape.steps + t % b * p->shared.seeds + i - 1;
+}
+
+static double seed_weight(const dpmf_i_strategy_replay_parts *p, int64_t t, int64_t i) {
+    const int64_t b = p->c.shape.period;
+    if (p->shared.seeds == 0) return p->c.mix[dpmf_i_strategy_replay_pair((int)(t / b), (int)i) * b + t % b];
+    return i == 0 ? p->shared.own[t] : p->shared.weight[t * p->shared.seeds + i - 1];
+}
+
+static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+    const int64_t r = plan->slots, most = seeds_most(plan);
+    ((shared *)s->shared)->step = t;
+    for (int64_t k = 0; k < rows; k++) {
+        const int64_t local = (t + k) % plan->length;
+        char *weight = weights_at(s, k);
+        for (int64_t i = 0; i < seeds_of(p, local); i++)
+            dpmf_i_noise_put(s, weight, i, seed_weight(p, local, i));
+        for (int64_t j = 0; j < r; j++) {
+            dpmf_i_noise_put(s, weight, most + j, p->c.h[local * r + j]);
+            dpmf_i_noise_put(s, weight, most + r + j, p->c.rho[j] - 1);
+            dpmf_i_noise_put(s, weight, most + 2 * r + j, p->c.beta[local * r + j]);
+        }
+        dpmf_i_noise_put(s, weight, most + 3 * r,
+                         p->c.scale[local % p->c.shape.period] * dpmf_i_noise_route_factor(plan, t + k));
+    }
+}
+
+/* The mix of step `local` of the block whose seeds begin at row `first`, into the scratch's row 0; seeds go behind it. */
+static void mix_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, uint64_t first,
+                      int64_t local, const char *weight) {
+    const dpmf_i_strategy_replay_parts *p = parts_of(&s->plan);
+    const size_t row = (size_t)tile->count * s->plan.size;
+    const int64_t seeds = seeds_of(p, local);
+    const void *chunk[CHUNK];
+    for (int64_t k = 0; k < CHUNK; k++)
+        chunk[k] = scratch + (size_t)(1 + k) * row;
+    for (int64_t i = 0; i < seeds; i += CHUNK) {
+        const int64_t count = dpmf_i_noise_at_most(CHUNK, seeds - i);
+        for (int64_t k = 0; k < count; k++)
+            dpmf_i_noise_fill_seed(s, tile, first + (uint64_t)seed_row(p, local, i + k),
+                                   scratch + (size_t)(1 + k) * row);
+        if (i == 0) {
+            s->kernels->sum(tile->count, count, weight, chunk, scratch);
+            continue;
+        }
+        const dpmf_i_kernels_accumulate job = {.count = tile->count,
+                                               .stride = tile->count,
+                                               .rows = 1,
+                                               .to = {count},
+                                               .factor = weight + (size_t)i * s->plan.size,
+                                               .x = scratch + row,
+                                               .y = scratch};
+        s->kernels->accumulate(&job);
+    }
+}
+
+static void make_replay_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    const shared *head = (const shared *)s->shared;
+    dpmf_i_kernels_recursion_job job = {
+        .count = tile->count, .stride = tile->count, .states = (int)plan->slots, .state = tile->slots, .row = scratch};
+    for (int64_t k = 0; k < rows; k++) {
+        const int64_t t = head->step + k, local = t % plan->length;
+        const char *weight = weights_at(s, k);
+        if (local == 0) memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
+        mix_seeds(s, tile, scratch, (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows, local, weight);
+        job.weight = weight + (size_t)seeds_most(plan) * plan->size;
+        s->kernels->replay(&job);
+    }
+}
+
+static const void *replay_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
+                              int64_t t) {
+    (void)s, (void)tile, (void)t;
+    return scratch;
+}
+
+static const dpmf_i_noise_route ROUTE = {
+    .has_state = 1, .prepare = prepare_replay, .make = make_replay_rows, .row = replay_row};
+
+void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan) {
+    plan->route = &ROUTE;
+    plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->replay = REPLAY;
+    plan->mapped = 0;
+    plan->scratch_rows = 1 + CHUNK;
+    plan->cache = CACHE;
+    plan->cache_rows = plan->slots + 1 + CHUNK;
+    plan->shared_bytes = head_bytes() + REPLAY * weight_count(plan) * (int64_t)plan->size;
+}

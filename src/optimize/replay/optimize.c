@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The family tvblt under cyclic participation: the search of optimize/replay/search.c (replayed seeds) or shared.c (shared
+ * class seeds), with the certified lower bound of the dense optimum beside it. The bound is climbed as far as takes about
+ * as long as the search, and left out for long runs.
+ */
+#include "optimize/replay/shared.h"
+
+#include "optimize/optimize.h"
+#include "workload/workload.h"
+
+#include <math.h>
+
+/* n k^2 up to which the climb to 1e-4, and to 2e-3, takes no longer than the search. */
+static const double FINE_WORK = 3e5, COARSE_WORK = 3e6;
+static const double FINE = 1e-4, COARSE = 2e-3;
+static const double WANTED_RATIO = 1.001; /* unless the caller says otherwise */
+static const double SETTLED = 2e-4;       /* and then a buffer that gains less is one too many */
+enum { THREADS_STEPS_MIN = 512 };
+enum { SHARED_BUFFERS = 4 }; /* what few shared seeds can use */
+
+static dpmf_status check_task(const dpmf_i_optimize_task *task) {
+    const dpmf_participation *p = task->participation;
+    if (p->pattern != DPMF_I_WORKLOAD_FIXED)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "family tvblt is optimized for single and cyclic participation, not for %s "
+                                "(--optimize-participation cyclic:%lld,%lld evaluates the result under another)",
+                                p->text, (long long)p->count, (long long)p->separation);
+    if (task->workload->form != DPMF_I_WORKLOAD_NAMED)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "tvblt: workload %s, accepted: named workloads",
+                                task->workload->text);
+    if (task->options->buffers > DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
+                                task->options->buffers, DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX);
+    return DPMF_OK;
+}
+
+static dpmf_status find_bound(const dpmf_i_optimize_task *task, dpmf_optimization *bound) {
+    const double n = (double)task->workload->steps, k = (double)task->participation->count;
+    *bound = (dpmf_optimization){.optimum_upper = INFINITY};
+    if (n * k * k > COARSE_WORK) return DPMF_OK;
+    const double tolerance = n * k * k > FINE_WORK ? COARSE : FINE;
+    return dpmf_i_optimize_epochs_bound(task, fmax(tolerance, task->options->tolerance), bound);
+}
+
+typedef struct found {
+    dpmf_strategy *strategy;
+    double loss;
+    int iterations, converged;
+} found;
+
+static dpmf_status search_replayed(const dpmf_i_optimize_task *task, int64_t b,
+                                   const dpmf_i_optimize_replay_options *how, found *out) {
+    dpmf_i_optimize_replay_result r = {0};
+    TRY(dpmf_i_optimize_replay(task->workload, b, how, &r));
+    dpmf_status status = dpmf_i_strategy_replay_make(&r.shape, 0, r.parameters, how->pool, &out->strategy);
+    out->loss = r.loss;
+    out->iterations = r.iterations;
+    out->converged = r.converged;
+    dpmf_i_optimize_replay_result_free(&r);
+    return status;
+}
+
+static dpmf_status search_shared(const dpmf_i_optimize_task *task, int64_t b, int seeds,
+                                 const dpmf_i_optimize_replay_options *how, found *out) {
+    dpmf_i_optimize_replay_shared_result r = {0};
+    TRY(dpmf_i_optimize_replay_shared(task->workload, b, seeds, how, &r));
+    dpmf_status status = dpmf_i_strategy_replay_make(&r.shape, seeds, r.parameters, how->pool, &out->strategy);
+    out->loss = r.loss;
+    out->iterations = r.evaluations;
+    out->converged = 1;
+    dpmf_i_optimize_replay_shared_result_free(&r);
+    return status;
+}
+
+static dpmf_status search(const dpmf_i_optimize_task *task, double lower, found *out) {
+    const dpmf_optimize_options *o = task->options;
+    const int64_t n = task->workload->steps;
+    const int64_t b = task->participation->separation < n ? task->participation->separation : n;
+    dpmf_i_optimize_replay_options how = {.max_loss = o->loss == DPMF_LOSS_MAX,
+                                          .buffers =
+                                              o->buffers == 0 && o->shared_seeds > 0 ? SHARED_BUFFERS : o->buffers,
+                                          .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
+                                          .settled = o->wanted_ratio > 1 && lower > 0 ? 0 : SETTLED,
+                                          .lower = lower,
+                                          .weights = o->weights,
+                                          .run = &o->run};
+    TRY(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));
+    dpmf_status status =
+        o->shared_seeds > 0 ? search_shared(task, b, o->shared_seeds, &how, out) : search_replayed(task, b, &how, out);
+    dpmf_i_base_pool_free(how.pool);
+    return status;
+}
+
+dpmf_status dpmf_i_optimize_replay_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                          dpmf_optimization *result) {
+    dpmf_optimization bound;
+    found f = {.loss = INFINITY, .converged = 1};
+    TRY(check_task(task));
+    TRY(find_bound(task, &bound));
+    if (out != NULL) TRY(search(task, bound.optimum_lower, &f));
+    *result = (dpmf_optimization){.outcome = f.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = f.iterations,
+                                  .nodes = f.strategy == NULL ? 0 : (int)dpmf_strategy_buffers(f.strategy),
+                                  .optimum_lower = bound.optimum_lower,
+                                  .optimum_upper = fmin(bound.optimum_upper, f.loss),
+                                  .scope = bound.optimum_lower > 0 ? bound.scope : NULL};
+    if (out != NULL) *out = f.strategy;
+    return DPMF_OK;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The best TV-BLT with replayed seeds (strategy/replay/replay.h) for a named workload under cyclic participation: the
+ * loss and its gradient by hand-written adjoints, and the search.
+ */
+#ifndef DPMF_OPTIMIZE_REPLAY_REPLAY_H
+#define DPMF_OPTIMIZE_REPLAY_REPLAY_H
+
+#include "error/error.h"
+#include "strategy/strategy.h"
+
+/* ---- loss.c ---- */
+
+/* Derivatives of the loss by what is named; "x" stands for a quantity of strategy/replay/replay.h. */
+typedef struct dpmf_i_optimize_replay_adjoint {
+    double *h, *beta;      /* by step, x r */
+    double *profile;       /* by step */
+    double *scale;         /* by step: sum over the epochs for d */
+    double *rho;           /* items x r, to be summed in order; items = pairs + epochs */
+    double *covariance;    /* pairs: V */
+    double *precision;     /* pairs: P, what comes through V; after the pairs (evaluate): all of it */
+    double *through_zeta;  /* k x k x b: P, what comes through zeta[a][c+1] at [a][c+1] */
+    double *values;        /* pairs: the wanted X (solve), or given: the X found (evaluate) */
+    double *zeta;          /* k x k x b x r */
+    double *gram;          /* pairs x r x r: O at the end of the epoch */
+    double *q, *w;         /* by step, x r */
+    double *psi;           /* k x (b+1) x r x r */
+    double *whole;         /* k x r x r: Z of F^-1 */
+    double *squares;       /* by step: the errors; given */
+    double *gamma, *omega; /* by step, x m */
+    double *error_w;       /* by step, x m */
+    double *error_through; /* k x k x m x m */
+    double *error_whole;   /* k x m x m */
+} dpmf_i_optimize_replay_adjoint;
+
+/* Everything that an evaluation needs, allocated once. */
+typedef struct dpmf_i_optimize_replay_work {
+    dpmf_i_base_pool *pool; /* may be NULL */
+    dpmf_i_strategy_replay c;
+    dpmf_i_strategy_replay_filter filter;
+    dpmf_i_strategy_replay_gram gram;
+    dpmf_i_error_replay error;
+    dpmf_i_optimize_replay_adjoint adjoint;
+    const double *weights; /* n weights of the squared errors, or NULL: ones */
+    double norm;           /* 1: RMS; p > 1: the p-norm of the squared errors, for max loss */
+    double *parameters;
+    double *scales; /* parameter = scale x unknown of the search */
+} dpmf_i_optimize_replay_work;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_work_create(const dpmf_workload *workload,
+                                                               const dpmf_i_strategy_replay_shape *shape,
+                                                               dpmf_i_base_pool *pool,
+                                                               dpmf_i_optimize_replay_work *out);
+void dpmf_i_optimize_replay_work_free(dpmf_i_optimize_replay_work *w);
+
+/*
+ * log of the loss, (mean of weight x squared error^norm)^(1/(2 norm)), at parameters; INFINITY where no mechanism has
+ * them. `gradient` by the parameters, or NULL.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_loss(dpmf_i_optimize_replay_work *w, const double *parameters,
+                                                        double *loss, double *gradient);
+
+/* The loss of what was evaluated last: RMS or the largest. */
+double dpmf_i_optimize_replay_rms(const dpmf_i_optimize_replay_work *w);
+double dpmf_i_optimize_replay_largest(const dpmf_i_optimize_replay_work *w);
+
+/* Parts of it, for shared.c: log of the loss from the errors, with its derivatives by them; zeros; logits of rho. */
+double dpmf_i_optimize_replay_loss_of_errors(dpmf_i_optimize_replay_work *w);
+void dpmf_i_optimize_replay_adjoint_clear(dpmf_i_optimize_replay_work *w);
+void dpmf_i_optimize_replay_rho_adjoint(dpmf_i_optimize_replay_work *w, double *logit);
+
+/* ---- adjoints, each of one file of strategy/replay: they add to what is there unless said otherwise ---- */
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_error_adjoint(dpmf_i_optimize_replay_work *w);
+/* precision <- from covariance (by = 0), or covariance += from precision (by = 1), through P V = I. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_class_adjoint(dpmf_i_optimize_replay_work *w, int by);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_pairs_adjoint(dpmf_i_optimize_replay_work *w, int solve);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_filter_adjoint(dpmf_i_optimize_replay_work *w);
+
+/* ---- start.c ---- */
+
+/*
+ * Where the search begins: the same filter at every step, the inverse of the sum of r exponentials nearest to the first
+ * 2b coefficients of A^1/2 (of the workload without its schedule), equal profiles and scales. Fills w->parameters.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_start(const dpmf_workload *workload, dpmf_i_optimize_replay_work *w);
+/* w->scales, which make the curvature of the loss about the same in all unknowns near w->parameters. */
+void dpmf_i_optimize_replay_scale(dpmf_i_optimize_replay_work *w);
+
+/* ---- search.c ---- */
+
+typedef struct dpmf_i_optimize_replay_options {
+    int max_loss;
+    int buffers;            /* 1 to 12, or 0: the fewest whose loss is at most wanted_ratio x lower */
+    int density;            /* nodes per octave, 0 means 1; with buffers = 0, 2 is tried as well */
+    double wanted_ratio;    /* above 1 */
+    double settled;         /* with buffers = 0: 0, or the best is taken when a buffer gains less than this part */
+    double lower;           /* a lower bound on the loss of any mechanism; may be 0 if buffers > 0 */
+    int iterations;         /* at most, of each stage of the search; 0 means 400 */
+    double decrease;        /* stop when ten steps gain less than this part of the loss; 0 means 1e-5 */
+    const double *weights;  /* RMS: n weights of the squared errors, or NULL */
+    const dpmf_run *run;    /* may be NULL */
+    dpmf_i_base_pool *pool; /* may be NULL */
+} dpmf_i_optimize_replay_options;
+
+typedef struct dpmf_i_optimize_replay_result {
+    dpmf_i_strategy_replay_shape shape; /* with the parameters, what dpmf_i_strategy_replay_create takes */
+    double *parameters;
+    double loss; /* RMS or largest error, at sensitivity 1 */
+    int iterations, evaluations, converged;
+} dpmf_i_optimize_replay_result;
+
+/* n steps, period b; the workload has n steps and is a named one. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay(const dpmf_workload *workload, int64_t period,
+                                                   const dpmf_i_optimize_replay_options *options,
+                                                   dpmf_i_optimize_replay_result *out);
+void dpmf_i_optimize_replay_result_free(dpmf_i_optimize_replay_result *result);
+
+#endif
