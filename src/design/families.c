@@ -93,17 +93,16 @@ static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
  * where the search is cheap, with two shared seeds, whose stream takes about half the time at ten epochs. Amplification by
  * sampling is proven for banded C: these are offered without.
  */
-static const int64_t REPLAYED_STEPS = 100000, SHARED_STEPS = 2048; /* beyond: a minute; when named */
+static const int64_t REPLAYED_STEPS = 20000, SHARED_STEPS = 1024; /* beyond: tens of seconds; when named */
 
 static dpmf_status sweep_replayed(dpmf_i_design_problem *p) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .tolerance = 1e-3};
+    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .tolerance = 0.1}; /* no climb for a bound */
     const int fixed = p->participation->pattern == DPMF_I_WORKLOAD_FIXED && p->participation->separation > 1;
     double noise = INFINITY;
     if (!has_several(p) || !fixed || !worth(p, DPMF_FAMILY_TVBLT, REPLAYED_STEPS)) return DPMF_OK;
     for (wish.buffers = 4; wish.buffers >= (p->steps <= 4096 ? 2 : 4); wish.buffers--) {
         TRY(dpmf_i_design_offer_best(p, &wish, &noise));
         if (!isfinite(noise)) return DPMF_OK; /* not for this workload */
-        wish.tolerance = 0.1;                 /* one bound is enough */
     }
     if (p->options.loss == DPMF_LOSS_MAX || !worth(p, DPMF_FAMILY_TVBLT, SHARED_STEPS)) return DPMF_OK;
     wish.buffers = 4;

@@ -11,7 +11,8 @@ from harness import Case, run
 
 KEYS = ["schema", "version", "ok", "checks"]
 CHECK_KEYS = ["name", "ok", "claimed", "found", "tolerance", "how"]
-WHOLE = {"format_version", "steps", "stamps", "bands", "rank", "buffers", "nodes", "count", "order"}  # others: doubles
+WHOLE = {"format_version", "steps", "stamps", "bands", "rank", "buffers", "nodes", "count", "order", "period",
+         "shared_seeds"}  # others: doubles
 CHANGE = 1e-6
 EPSILON, DELTA = 2.0, 1e-5
 
