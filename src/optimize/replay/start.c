@@ -90,9 +90,9 @@ static dpmf_status fit_value(void *context, const double *v, double *value, doub
     return DPMF_OK;
 }
 
-/* Lags 1 to 2b (at most n-1 are felt), geometrically. */
+/* Lags 1 to 2b (n-1 where that is less), geometrically. */
 static dpmf_status take_series(const dpmf_workload *workload, double power, int64_t b, fit *f) {
-    const int64_t count = 2 * b + 1;
+    const int64_t count = 2 * b + 1 < workload->steps ? 2 * b + 1 : workload->steps;
     double *series = NULL, scale, largest = 0;
     dpmf_status status = DPMF_OK;
     int64_t last = 0;
