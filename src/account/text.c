@@ -47,10 +47,10 @@ typedef struct sampling_form {
 } sampling_form;
 
 static const sampling_form FORMS[] = {
-    [DPMF_SAMPLING_NONE] = {"none", "none", 0, 0},
+    [DPMF_SAMPLING_NONE] = {"none", "none", 0, 0, .composes = 0},
     [DPMF_SAMPLING_POISSON] = {"poisson", "poisson:Q", 1, 0, .composes = 1, .banded = 1},
     [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1},
-    [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1},
+    [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1, .composes = 0},
     [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };

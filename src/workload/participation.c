@@ -28,7 +28,7 @@ typedef struct kind_row {
 static const kind_row KINDS[] = {
     [DPMF_PARTICIPATION_SINGLE] = {"single", "single", "single", DPMF_I_WORKLOAD_FIXED, .plain = 1},
     [DPMF_PARTICIPATION_CYCLIC] = {"cyclic", "cyclic", "cyclic:K,B", DPMF_I_WORKLOAD_FIXED, .passes = 1},
-    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", DPMF_I_WORKLOAD_APART},
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", DPMF_I_WORKLOAD_APART, .plain = 0},
     [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", DPMF_I_WORKLOAD_EPOCHS, .passes = 1},
     [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", DPMF_I_WORKLOAD_FIXED, .plain = 1},
 };
