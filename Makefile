@@ -31,6 +31,9 @@ test-python:
 test-long:
 	@scripts/install_dependencies.sh test
 	@scripts/run_tests.sh $(long_presets)
+ifeq ($(DPMF_ALL),1)
+	@DPMF_LONG=1 scripts/test_python.sh
+endif
 
 demo: build
 	@scripts/install_dependencies.sh demo

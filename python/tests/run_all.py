@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every test here and the stories in attacks/: run_all.py [RESULTS.xml] [NAME...]
 
-Files named *_long run when they are named, or with DPMF_ALL=1. The file is written as ctest writes its own, so that scripts/count_results.py can add them up.
+Files named *_long run when they are named, or with DPMF_LONG=1. The file is written as ctest writes its own, so that scripts/count_results.py can add them up.
 """
 
 import os
@@ -73,7 +73,7 @@ def main(arguments):
         path.stem
         for folder in (HERE, HERE / "attacks")
         for path in folder.glob("test_*.py")
-        if not path.stem.endswith("_long") or os.environ.get("DPMF_ALL") == "1"
+        if not path.stem.endswith("_long") or os.environ.get("DPMF_LONG") == "1"
     )
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(stream=sys.stdout, resultclass=Result, verbosity=0, warnings="ignore").run(suite)
