@@ -40,6 +40,7 @@ class Candidate:
     ratio: float
     eligible: bool
     reason: str
+    normals_per_number: float
 
 
 class Design(Object):
