@@ -107,29 +107,44 @@ void dpmf_i_train_lanes_free(dpmf_i_train_lanes *lanes) {
 
 /* ---- forward ---- */
 
-/* e^x for x <= 0 to some 1e-16: x = k ln 2 + r, |r| <= ln 2 / 2, and the Taylor series of e^r to r^12. */
-static double exp_negative(double x) {
+/*
+ * e^x for x <= 0 to some 1e-16: x = k ln 2 + r, |r| <= ln 2 / 2, and the Taylor series of e^r to r^12. No branches, so
+ * that compilers do several at once; NaN stays NaN.
+ */
+static inline double exp_negative(double x) {
     static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* k ln2_high is exact */
-    if (x != x) return x;
-    if (x < -700.0) return 0.0;
-    const double k = (double)(int)(x * 1.4426950408889634 - 0.5);
-    const double r = (x - k * ln2_high) - k * ln2_low;
+    const double within = x >= -700.0 ? x : -700.0;
+    const double k = (double)(int)(within * 1.4426950408889634 - 0.5);
+    const double r = (within - k * ln2_high) - k * ln2_low;
     double sum = 1.0 / 479001600.0;
-    static const double inverse[] = {
-        1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0,
-        1.0 / 120.0,      1.0 / 24.0,      1.0 / 6.0,      0.5,           1.0,          1.0};
-    for (int i = 0; i < 12; i++)
-        sum = sum * r + inverse[i];
-    uint64_t bits = (uint64_t)((int64_t)k + 1023) << 52; /* 2^k, k >= -1011: a normal number */
+    sum = sum * r + 1.0 / 39916800.0;
+    sum = sum * r + 1.0 / 3628800.0;
+    sum = sum * r + 1.0 / 362880.0;
+    sum = sum * r + 1.0 / 40320.0;
+    sum = sum * r + 1.0 / 5040.0;
+    sum = sum * r + 1.0 / 720.0;
+    sum = sum * r + 1.0 / 120.0;
+    sum = sum * r + 1.0 / 24.0;
+    sum = sum * r + 1.0 / 6.0;
+    sum = sum * r + 0.5;
+    sum = sum * r + 1.0;
+    sum = sum * r + 1.0;
+    const double shifted = k + 0x1.00000000003ffp52; /* 2^52 + 1023 + k: its low bits are the exponent of 2^k */
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 52; /* k >= -1011: a normal number */
     double power;
     memcpy(&power, &bits, sizeof power);
-    return sum * power;
+    const double small = x < -700.0 ? 0.0 : x; /* or NaN */
+    return x >= -700.0 ? sum * power : small;
 }
 
-static float tanh_of(float x) {
-    const double e = exp_negative(-2.0 * fabs((double)x));
-    const double t = (1.0 - e) / (1.0 + e);
-    return (float)(x < 0.0f ? -t : t);
+static void tanh_of(float *row) {
+    for (int l = 0; l < DPMF_I_TRAIN_LANES; l++) {
+        const double x = (double)row[l], e = exp_negative(-2.0 * fabs(x));
+        const double t = (1.0 - e) / (1.0 + e);
+        row[l] = (float)(x < 0.0 ? -t : t);
+    }
 }
 
 /* Row i of `out` = bias i + sum over rows k of turned[k, i] in[k]. */
@@ -149,14 +164,21 @@ static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, co
     dpmf_i_kernels_multiply_get()->multiply(&job);
 }
 
-/* Columns of lanes->x = the examples; lanes without one are zero. */
+/* Columns of lanes->x = the examples, four by four; lanes without one are zero. */
 static void load_lanes(int64_t features, int64_t count, const float *const *x, float *out) {
-    enum { TILE = 16 };
+    enum { TILE = 4, TURNED = 16 };
+    float block[TILE][TURNED];
     if (count < DPMF_I_TRAIN_LANES) memset(out, 0, (size_t)features * DPMF_I_TRAIN_LANES * sizeof *out);
     for (int64_t j = 0; j < features; j += TILE)
-        for (int64_t l = 0; l < count; l++)
-            for (int64_t k = j; k < features && k < j + TILE; k++)
-                out[k * DPMF_I_TRAIN_LANES + l] = x[l][k];
+        for (int64_t l = 0; l < count; l += TURNED) {
+            const int64_t wide = count - l < TURNED ? count - l : TURNED,
+                          tall = features - j < TILE ? features - j : TILE;
+            for (int64_t i = 0; i < wide; i++)
+                for (int64_t k = 0; k < tall; k++)
+                    block[k][i] = x[l + i][j + k];
+            for (int64_t k = 0; k < tall; k++)
+                memcpy(out + (j + k) * DPMF_I_TRAIN_LANES + l, block[k], (size_t)wide * sizeof(float));
+        }
 }
 
 float *dpmf_i_train_model_forward(const dpmf_i_train_model *m, const float *weights, const dpmf_i_train_turned *turned,
@@ -166,37 +188,37 @@ float *dpmf_i_train_model_forward(const dpmf_i_train_model *m, const float *weig
     apply_layer(m->features, m->outputs, turned->first, weights + m->first_bias, lanes->x_rows, lanes->first);
     if (m->hidden == 0) return lanes->first;
     for (int64_t i = 0; i < m->hidden; i++)
-        for (int64_t l = 0; l < count; l++)
-            lanes->first[i * DPMF_I_TRAIN_LANES + l] = tanh_of(lanes->first[i * DPMF_I_TRAIN_LANES + l]);
+        tanh_of(lanes->first + i * DPMF_I_TRAIN_LANES);
     apply_layer(m->hidden, m->classes, turned->second, weights + m->second_bias, lanes->first_rows, lanes->second);
     return lanes->second;
 }
 
 /* ---- backward ---- */
 
-/* z[., lane] becomes softmax(z). A number that is not finite makes the lane NaN. */
-static void softmax(int64_t classes, int64_t lane, float *z) {
-    float largest = z[lane];
-    double sum = 0.0;
-    for (int64_t i = 1; i < classes; i++) {
-        const float value = z[i * DPMF_I_TRAIN_LANES + lane];
-        if (value > largest) largest = value;
-    }
+/* Columns of z become their softmax. A number that is not finite makes its column NaN. */
+static void softmax(int64_t classes, float *z) {
+    float largest[DPMF_I_TRAIN_LANES];
+    double sum[DPMF_I_TRAIN_LANES] = {0};
+    memcpy(largest, z, sizeof largest);
+    for (int64_t i = 1; i < classes; i++)
+        for (int l = 0; l < DPMF_I_TRAIN_LANES; l++)
+            largest[l] = z[i * DPMF_I_TRAIN_LANES + l] > largest[l] ? z[i * DPMF_I_TRAIN_LANES + l] : largest[l];
     for (int64_t i = 0; i < classes; i++)
-        sum += exp_negative((double)z[i * DPMF_I_TRAIN_LANES + lane] - (double)largest);
-    for (int64_t i = 0; i < classes; i++) {
-        float *at = z + i * DPMF_I_TRAIN_LANES + lane;
-        *at = (float)(exp_negative((double)*at - (double)largest) / sum);
-    }
+        for (int l = 0; l < DPMF_I_TRAIN_LANES; l++)
+            sum[l] += exp_negative((double)z[i * DPMF_I_TRAIN_LANES + l] - (double)largest[l]);
+    for (int64_t i = 0; i < classes; i++)
+        for (int l = 0; l < DPMF_I_TRAIN_LANES; l++) {
+            float *at = z + i * DPMF_I_TRAIN_LANES + l;
+            *at = (float)(exp_negative((double)*at - (double)largest[l]) / sum[l]);
+        }
 }
 
 void dpmf_i_train_model_backward(const dpmf_i_train_model *m, const float *weights, int64_t count, const int32_t *label,
                                  dpmf_i_train_lanes *lanes) {
     float *z = m->hidden > 0 ? lanes->second : lanes->first;
-    for (int64_t l = 0; l < count; l++) {
-        softmax(m->classes, l, z);
+    softmax(m->classes, z);
+    for (int64_t l = 0; l < count; l++)
         z[label[l] * DPMF_I_TRAIN_LANES + l] -= 1.0f;
-    }
     if (m->hidden == 0) return;
     memset(lanes->back, 0, (size_t)(m->hidden * DPMF_I_TRAIN_LANES) * sizeof(float));
     const dpmf_i_kernels_product job = {.rows = m->hidden,
