@@ -15,7 +15,8 @@ library of its own, is such a folder too, and the folders named mpi have dpmf_mp
 import pathlib
 import re
 import sys
-import tempfile
+
+from checking import finds_exactly, run
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SHELVES = ("base", "kernels")
@@ -172,28 +173,8 @@ def self_test():
         "cli/report/page.c:3", "examples/bad.c:1", "include/dpmf_mpi.h:2", "src/mpi/bad.c:3", "cli/mpi/bad.c:3",
         "bench/bad.c:1",
     }
-    with tempfile.TemporaryDirectory() as directory:
-        root = pathlib.Path(directory)
-        for name, text in tree.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        found = check(root)
-    places = {violation.split(": ")[0] for violation in found}
-    if places != expected or len(found) != len(expected):
-        print(*found, sep="\n", file=sys.stderr)
-        print("not found:", sorted(expected - places), "not expected:", sorted(places - expected), file=sys.stderr)
-        return 1
-    return 0
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    violations = check(root if root.is_dir() else root.parent.parent)
-    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
-    return 1 if violations else 0
+    return finds_exactly(check, tree, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(check, self_test))

@@ -16,7 +16,8 @@ dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
 import pathlib
 import re
 import sys
-import tempfile
+
+from checking import finds_exactly, run
 
 FAMILY_FILES, KIND_FILES = 3, 8
 TABLE = "src/strategy/families.c"
@@ -91,28 +92,8 @@ def self_test():
         tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
         tree[f"src/account/dots/own_{i}.inc"] = "DPMF_S_ONE"
     expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO"}
-    with tempfile.TemporaryDirectory() as directory:
-        root = pathlib.Path(directory)
-        for name, text in tree.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        found = check(root)
-    names = {violation.split(": ")[0] for violation in found}
-    if names != expected or len(found) != len(expected):
-        print(*found, sep="\n", file=sys.stderr)
-        print("not found:", sorted(expected - names), "not expected:", sorted(names - expected), file=sys.stderr)
-        return 1
-    return 0
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    violations = check(root if root.is_dir() else root.parent.parent)
-    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
-    return 1 if violations else 0
+    return finds_exactly(check, tree, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(check, self_test))

@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 from check_include_law import read_law
+from checking import report
 
 CIRCLES_MAX = 8
 DEFINED = set("TDBRVWC")
@@ -126,9 +127,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parent.parent).resolve()
-    violations = check(pathlib.Path(sys.argv[1]), root)
-    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
-    return 1 if violations else 0
+    return report(check(pathlib.Path(sys.argv[1]), root))
 
 
 if __name__ == "__main__":

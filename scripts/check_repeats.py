@@ -10,10 +10,10 @@ such lines goes on. The two places may be in one file, if they do not overlap.
     check_repeats.py [ROOT]      exit 1 and one line a repetition: file:first-last: stands again in file:first-last
     check_repeats.py --self-test
 """
-import pathlib
 import re
 import sys
-import tempfile
+
+from checking import check_tree, run
 
 FOLDERS = ("src", "cli")
 ENDINGS = (".c", ".h", ".inc")
@@ -83,12 +83,7 @@ def self_test():
     ]
     failed = 0
     for number, (tree, expected) in enumerate(trees):
-        with tempfile.TemporaryDirectory() as directory:
-            root = pathlib.Path(directory)
-            for name, text in tree.items():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_text(text, encoding="utf-8")
-            found = check(root)
+        found = check_tree(check, tree)
         places = sorted(place for line in found for place in re.findall(r"\S+:\d+-\d+", line))
         if places != expected or (expected and len(found) != 1):
             print(f"tree {number}: expected {expected}, found", *found, sep="\n", file=sys.stderr)
@@ -96,14 +91,5 @@ def self_test():
     return failed
 
 
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    repetitions = check(root if root.is_dir() else root.parent.parent)
-    print(*repetitions, sep="\n", end="\n" if repetitions else "", file=sys.stderr)
-    return 1 if repetitions else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(check, self_test))

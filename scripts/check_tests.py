@@ -10,10 +10,10 @@ have the same name.
     check_tests.py [ROOT]      exit 1 and one line a violation: file:line: rule, or folder: rule
     check_tests.py --self-test
 """
-import pathlib
 import re
 import sys
-import tempfile
+
+from checking import finds_exactly, run
 
 MOST_FILES = 40
 CROWDED = ("src", "cli", "tests")
@@ -94,28 +94,8 @@ def self_test():
     tree.update({"src/strategy/inner/part.c": "", "src/noise/.hidden": "", "tests/noise/__pycache__/x.pyc": ""})
     expected = {"src/strategy", "cli/reports", "tests/elsewhere", "tests/noise/test_state.c:1",
                 "tests/noise/test_state.c:3", "tests/noise/test_state.c:5"}
-    with tempfile.TemporaryDirectory() as directory:
-        root = pathlib.Path(directory)
-        for name, text in tree.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        found = check(root)
-    places = {violation.split(": ")[0] for violation in found}
-    if places != expected or len(found) != len(expected):
-        print(*found, sep="\n", file=sys.stderr)
-        print("not found:", sorted(expected - places), "not expected:", sorted(places - expected), file=sys.stderr)
-        return 1
-    return 0
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    violations = check(root if root.is_dir() else root.parent.parent)
-    print(*violations, sep="\n", end="\n" if violations else "", file=sys.stderr)
-    return 1 if violations else 0
+    return finds_exactly(check, tree, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(check, self_test))
