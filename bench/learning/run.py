@@ -34,13 +34,13 @@ CLIPS = (0.5, 2)
 TUNE_SEED = 1000
 FINAL_SEEDS = (1, 2, 3, 4, 5)
 
-# name -> (options of design, numbers of epochs where it applies). TV-BLT is made for single participation.
+# name -> (options of design, numbers of epochs where it applies). Over ten epochs TV-BLT replays seeds.
 MECHANISMS = {
     "dp-sgd": (["--families", "identity"], EPOCHS),
     "dp-sgd, amplified": (["--families", "identity", "--sampling", "block-cyclic"], EPOCHS),
     "tree-online": (["--families", "tree-online"], EPOCHS),
     "blt": (["--families", "blt"], EPOCHS),
-    "tv-blt": (["--families", "tvblt"], (1,)),
+    "tv-blt": (["--families", "tvblt"], EPOCHS),
     "bandmf": (["--families", "banded,banded-toeplitz"], EPOCHS),
     "bandmf, amplified": (["--families", "banded,banded-toeplitz", "--sampling", "block-cyclic"], EPOCHS),
 }
