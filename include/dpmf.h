@@ -626,6 +626,7 @@ typedef struct dpmf_optimization {
     double optimum_lower, optimum_upper; /* 0 and infinity where no bound is known */
     const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
     double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: the bounds say it */
+    const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
 } dpmf_optimization;
 
 /*
