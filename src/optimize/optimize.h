@@ -51,6 +51,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task
 /* optimize/epochs.c: dense C under several participations */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                    dpmf_optimization *result);
+/* optimize/patterns.c: the same under min-separation and shuffled participation */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_patterns(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                     dpmf_optimization *result);
 /* optimize/lowrank/lowrank.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);
