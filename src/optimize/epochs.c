@@ -233,7 +233,8 @@ done:
 static dpmf_status check_task(const dpmf_i_optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     if (dpmf_participation_is_single(task->participation))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, shuffled, full");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation single, accepted here: cyclic, min-sep, shuffled, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",

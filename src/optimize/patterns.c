@@ -20,7 +20,8 @@
 #include <math.h>
 
 static const char SCOPE_ALL[] = "all mechanisms (contributions of as many coordinates as participations, or more)";
-static const char STREAMED[] = "banded of the separation; Toeplitz with non-negative, falling coefficients, also normalized";
+static const char STREAMED[] =
+    "banded of the separation; Toeplitz with non-negative, falling coefficients, also normalized";
 
 static dpmf_status optimum_of(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
@@ -129,9 +130,9 @@ dpmf_status dpmf_i_optimize_patterns(const dpmf_i_optimize_task *task, dpmf_stra
     const int whole_matrix = task->workload->form != DPMF_I_WORKLOAD_OPERATOR;
     if (n <= DPMF_I_OPTIMUM_PATTERNS_STEPS_MAX && whole_matrix) return optimum_of(task, out, result);
     if (p->pattern == DPMF_I_WORKLOAD_APART) return best_streamed(task, out, result);
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
-                            "--optimize-participation, for example cyclic:%lld,%lld",
-                            p->text, (long long)n, DPMF_I_OPTIMUM_PATTERNS_STEPS_MAX, (long long)p->count,
-                            (long long)p->separation);
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
+        "--optimize-participation, for example cyclic:%lld,%lld",
+        p->text, (long long)n, DPMF_I_OPTIMUM_PATTERNS_STEPS_MAX, (long long)p->count, (long long)p->separation);
 }

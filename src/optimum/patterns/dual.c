@@ -32,14 +32,14 @@ dpmf_status dpmf_i_optimum_patterns_dual_create(const dpmf_workload *workload, i
                                                 const double *weights, dpmf_i_optimum_patterns_dual *out) {
     const int64_t n = workload->steps, square = n * n;
     dpmf_i_optimum_patterns_dual d = {.n = n, .max_loss = max_loss, .weights = weights};
-    TRY(dpmf_i_base_alloc_doubles(6 * square + 3 * n + 2 * k * k, "the dual", &d.memory));
+    TRY(dpmf_i_base_alloc_doubles(6 * square + 3 * n + 2 * k * (k + 2), "the dual", &d.memory));
     double **const squares[] = {&d.a, &d.v, &d.lower, &d.w, &d.left, &d.x};
     for (int i = 0; i < 6; i++)
         *squares[i] = d.memory + i * square;
     d.values = d.memory + 6 * square;
     d.p = d.values + n;
     d.rows = d.p + n;
-    d.unit = d.rows + n; /* 2 k k: unit vectors, and X times them */
+    d.unit = d.rows + n; /* unit vectors, and X times them; a rank is at most k + 2 */
     const dpmf_i_optimum_epochs_mean mean = mean_of(&d);
     dpmf_status status = dpmf_i_optimum_epochs_mean_load(workload, &mean, d.a);
     if (status == DPMF_OK)
@@ -73,8 +73,7 @@ static int build(dpmf_i_optimum_patterns_dual *d, const double *y) {
         for (int64_t i = 0; i < part->size; i++)
             for (int64_t j = 0; j < part->size; j++)
                 d->v[part->steps[i] * n + part->steps[j]] +=
-                    nu * (i == j ? 1
-                                 : dpmf_i_base_dot(part->rank, d->unit + i * part->rank, d->unit + j * part->rank));
+                    nu * (i == j ? 1 : dpmf_i_base_dot(part->rank, d->unit + i * part->rank, d->unit + j * part->rank));
     }
     return d->total > 0 && isfinite(d->total);
 }
@@ -129,8 +128,8 @@ dpmf_status dpmf_i_optimum_patterns_dual_value(void *dual, const double *y, doub
     for (int64_t q = 0; q < d->parts_count; q++)
         pull_part(d, &d->parts[q], y, gradient);
     for (int64_t t = 0; d->max_loss && t < d->n; t++)
-        gradient[d->unknowns - d->n + t] = -2 * root[t] *
-                                           ((d->rows[t] / d->trace + d->barrier) / d->p[t] -
-                                            (1 + d->barrier * (double)d->n) / d->weight);
+        gradient[d->unknowns - d->n + t] =
+            -2 * root[t] *
+            ((d->rows[t] / d->trace + d->barrier) / d->p[t] - (1 + d->barrier * (double)d->n) / d->weight);
     return DPMF_OK;
 }

@@ -54,11 +54,11 @@ typedef struct dpmf_i_optimum_patterns_dual {
     int max_loss;
     const double *weights; /* RMS: NULL or p */
     const dpmf_i_optimum_patterns_part *parts;
-    double barrier;                                                 /* max loss: keeps p from 0 */
-    double offset;                                                  /* of the value */
-    double *memory;                                                 /* the arrays below */
+    double barrier;                                                  /* max loss: keeps p from 0 */
+    double offset;                                                   /* of the value */
+    double *memory;                                                  /* the arrays below */
     double *a, *v, *lower, *w, *left, *x, *values, *p, *rows, *unit; /* A, V, L, SVD, X(V), ... */
-    double trace, total, weight;                                    /* T, sum nu, sum p of the last point */
+    double trace, total, weight;                                     /* T, sum nu, sum p of the last point */
 } dpmf_i_optimum_patterns_dual;
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss,
                                                                 const double *weights,

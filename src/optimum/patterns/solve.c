@@ -24,10 +24,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROUNDS = 30, ITERATIONS = 300, SWEEPS = 40, FOUND_ROOM = 4096 };
-enum { PARTS_PER_STEP = 20 };               /* patterns in the dual, at most, for each step */
-static const double ENTRY = 0.02;           /* nu of a new pattern, of the least V_tt on it */
-static const double LEAVE = 1e-8;           /* a pattern with less than this leaves */
+enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
+enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
+static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
+static const double LEAVE = 1e-8;          /* a pattern with less than this leaves */
 static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends a climb; falls with the gap */
 
 typedef struct search {
@@ -41,9 +41,8 @@ typedef struct search {
     dpmf_i_optimum_patterns_answer best;
 } search;
 
-static int64_t rank_of(int64_t size) {
-    const int64_t enough = (int64_t)ceil(sqrt(2 * (double)size)) + 1;
-    return size < enough ? size : enough;
+static int64_t rank_of(int64_t size) { /* as many dimensions as sensitivity/ascent.c has */
+    return (int64_t)ceil(sqrt(2 * (double)size)) + 1;
 }
 
 static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
@@ -78,7 +77,28 @@ static void start_part(const dpmf_i_optimum_patterns_part *part, double eta, dou
     y[part->at] = eta;
     for (int64_t i = 0; i < part->size; i++)
         for (int64_t r = 0; r < part->rank; r++)
-            y[part->at + 1 + i * part->rank + r] = i % part->rank == r ? 1 : 0.1 * sin((double)(1 + i * part->rank + r));
+            y[part->at + 1 + i * part->rank + r] =
+                i % part->rank == r ? 1 : 0.1 * sin((double)(1 + i * part->rank + r));
+}
+
+/*
+ * A pattern that X(V) violates, with nearly the Y that says so: with another, nu would fall before Y has turned. Not
+ * quite that Y, which may be singular: vectors cannot leave a line in which they all lie.
+ */
+static dpmf_status start_violated(search *s, const dpmf_i_optimum_patterns_part *part, double eta, double *y) {
+    const int64_t m = part->size;
+    double low = 0, high = 0, *x = NULL;
+    TRY(dpmf_i_base_alloc_doubles(2 * m * m + m + dpmf_i_sensitivity_ascent_room(m), "the matrix of a pattern", &x));
+    double *work = x + m * m, *u = work + m * m, *vectors = u + m;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < m; j++)
+            x[i * m + j] = s->dual.x[part->steps[i] * s->n + part->steps[j]];
+    start_part(part, eta, y);
+    dpmf_status status = dpmf_i_sensitivity_ascent(m, x, work, vectors, u, &low, &high);
+    for (int64_t i = 0; i < m * part->rank && status == DPMF_OK; i++)
+        y[part->at + 1 + i] = vectors[i] + 0.2 * y[part->at + 1 + i];
+    dpmf_i_base_free(x);
+    return status;
 }
 
 /* The classes of cyclic participation, each step in one of them. */
@@ -213,12 +233,13 @@ static double gap_of(const search *s) {
 
 /* ---- patterns come and go ---- */
 
-static int is_held(const search *s, int64_t size, const int64_t *steps) {
-    for (int64_t q = 0; q < s->held.count; q++)
-        if (s->held.sizes[q] == size &&
-            memcmp(s->held.steps + q * s->k, steps, (size_t)size * sizeof *steps) == 0)
-            return 1;
-    return 0;
+/* Its place among those held, or their number. */
+static int64_t place_of(const search *s, int64_t size, const int64_t *steps) {
+    int64_t q = 0;
+    while (q < s->held.count &&
+           (s->held.sizes[q] != size || memcmp(s->held.steps + q * s->k, steps, (size_t)size * sizeof *steps) != 0))
+        q++;
+    return q;
 }
 
 static double least_v(const search *s, int64_t size, const int64_t *steps) {
@@ -256,13 +277,19 @@ static dpmf_status exchange(search *s, int64_t *joined) {
     const int64_t kept = s->held.count, room = s->held.room - kept, wanted = 4 * n + 200;
     for (int64_t q = 0; q < s->found.count && s->held.count < kept + (room < wanted ? room : wanted); q++) {
         const int64_t *steps = s->found.steps + q * s->k, size = s->found.sizes[q];
-        if (is_held(s, size, steps)) continue;
+        if (place_of(s, size, steps) < s->held.count) continue;
         memcpy(s->held.steps + s->held.count * s->k, steps, (size_t)size * sizeof *steps);
         s->held.sizes[s->held.count++] = size;
     }
     set_parts(s);
     for (int64_t q = kept; q < s->held.count; q++)
-        start_part(&s->parts[q], sqrt(ENTRY * least_v(s, s->parts[q].size, s->parts[q].steps)), s->next);
+        TRY(start_violated(s, &s->parts[q], sqrt(ENTRY * least_v(s, s->parts[q].size, s->parts[q].steps)), s->next));
+    for (int64_t q = 0; q < s->found.count; q++) { /* nearly gone, with a Y that cannot turn any more */
+        const int64_t at = place_of(s, s->found.sizes[q], s->found.steps + q * s->k);
+        if (at >= kept) continue;
+        const double least = least_v(s, s->parts[at].size, s->parts[at].steps), eta = s->next[s->parts[at].at];
+        if (eta * eta < 0.1 * ENTRY * least) TRY(start_violated(s, &s->parts[at], sqrt(ENTRY * least), s->next));
+    }
     if (s->task->max_loss) memcpy(s->next + s->dual.unknowns - n, s->y + before - n, (size_t)n * sizeof *s->y);
     double *swap = s->y;
     s->y = s->next;
@@ -318,7 +345,7 @@ static dpmf_status run_rounds(search *s) {
         before = fmin(before, gap_of(s));
         TRY(exchange(s, &joined));
         /* the mechanism lacks in the first order what the dual lacks in the second */
-        decrease = fmax(1e-15, fmin(0.3 * decrease, 1e-2 * gap_of(s) * gap_of(s)));
+        decrease = fmax(1e-15, fmin(0.3 * decrease, 1e-4 * gap_of(s) * gap_of(s)));
     }
     return DPMF_OK;
 }
