@@ -23,32 +23,7 @@ static const char SCOPE_ALL[] = "all mechanisms (contributions of as many coordi
 static const char STREAMED[] =
     "banded of the separation; Toeplitz with non-negative, falling coefficients, also normalized";
 
-static dpmf_status optimum_of(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    const dpmf_optimize_options *o = task->options;
-    const int64_t n = task->workload->steps;
-    const dpmf_i_optimum_patterns_task problem = {.workload = task->workload,
-                                                  .participation = task->participation,
-                                                  .max_loss = o->loss == DPMF_LOSS_MAX,
-                                                  .weights = o->weights,
-                                                  .tolerance = o->tolerance,
-                                                  .run = &o->run};
-    dpmf_i_optimum_patterns_answer found = {0};
-    dpmf_strategy *strategy = NULL;
-    TRY(dpmf_i_optimum_patterns_solve(&problem, &found));
-    dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
-    dpmf_i_base_free(found.c);
-    if (status != DPMF_OK) return status;
-    const double steps = problem.max_loss ? 1 : (double)n;
-    *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
-                                  .iterations = found.iterations,
-                                  .optimum_lower = sqrt(found.lower / steps),
-                                  .optimum_upper = sqrt(found.upper / steps),
-                                  .scope = SCOPE_ALL};
-    if (out != NULL) *out = strategy;
-    return DPMF_OK;
-}
-
-/* ---- above its limit ---- */
+/* ---- what can be streamed ---- */
 
 /* The loss of a strategy: the sensitivity, or its bound, times the error. */
 static dpmf_status loss_of(const dpmf_i_optimize_task *task, const dpmf_strategy *strategy, double *loss) {
@@ -121,6 +96,58 @@ static dpmf_status best_streamed(const dpmf_i_optimize_task *task, dpmf_strategy
     }
 done:
     dpmf_strategy_free(best);
+    return status;
+}
+
+/* ---- the optimum ---- */
+
+/* Bounds that were left apart: what can be streamed may be better than the mechanism between them. */
+static dpmf_status take_streamed(const dpmf_i_optimize_task *task, dpmf_strategy **best, dpmf_optimization *result) {
+    dpmf_strategy *streamed = NULL;
+    dpmf_optimization ignored = {0};
+    double loss = INFINITY;
+    if (task->participation->pattern != DPMF_I_WORKLOAD_APART) return DPMF_OK;
+    dpmf_status status = best_streamed(task, &streamed, &ignored);
+    if (status == DPMF_ERROR_UNSUPPORTED) return DPMF_OK;
+    TRY(status);
+    TRY_DONE(loss_of(task, streamed, &loss));
+    if (loss < result->optimum_upper) {
+        dpmf_strategy *worse = *best;
+        *best = streamed;
+        streamed = worse;
+        result->optimum_upper = loss;
+    }
+done:
+    dpmf_strategy_free(streamed);
+    return status;
+}
+
+static dpmf_status optimum_of(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    const int64_t n = task->workload->steps;
+    const dpmf_i_optimum_patterns_task problem = {.workload = task->workload,
+                                                  .participation = task->participation,
+                                                  .max_loss = o->loss == DPMF_LOSS_MAX,
+                                                  .weights = o->weights,
+                                                  .tolerance = o->tolerance,
+                                                  .run = &o->run};
+    dpmf_i_optimum_patterns_answer found = {0};
+    dpmf_strategy *strategy = NULL;
+    TRY(dpmf_i_optimum_patterns_solve(&problem, &found));
+    dpmf_status status = dpmf_strategy_create_dense(n, found.c, &strategy);
+    dpmf_i_base_free(found.c);
+    if (status != DPMF_OK) return status;
+    const double steps = problem.max_loss ? 1 : (double)n;
+    *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = found.iterations,
+                                  .optimum_lower = sqrt(found.lower / steps),
+                                  .optimum_upper = sqrt(found.upper / steps),
+                                  .scope = SCOPE_ALL};
+    if (!found.converged) status = take_streamed(task, &strategy, result);
+    if (out != NULL && status == DPMF_OK)
+        *out = strategy;
+    else
+        dpmf_strategy_free(strategy);
     return status;
 }
 

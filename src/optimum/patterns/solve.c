@@ -24,6 +24,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double WORK = 3e9; /* n^3 a step of the climb: a minute and a half */
+enum { STEPS_MIN = 60 };        /* of the climb, in all, whatever they cost */
 enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
 enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
 static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
@@ -41,8 +43,14 @@ typedef struct search {
     dpmf_i_optimum_patterns_answer best;
 } search;
 
-static int64_t rank_of(int64_t size) { /* as many dimensions as sensitivity/ascent.c has */
+/* As many dimensions as sensitivity/ascent.c has; */
+static int64_t dimensions(int64_t size) {
     return (int64_t)ceil(sqrt(2 * (double)size)) + 1;
+}
+
+/* and no fewer than make Y positive definite: V is not, if a pattern whose steps are in no other has a singular Y. */
+static int64_t rank_of(int64_t size) {
+    return size > dimensions(size) ? size : dimensions(size);
 }
 
 static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
@@ -95,8 +103,12 @@ static dpmf_status start_violated(search *s, const dpmf_i_optimum_patterns_part 
             x[i * m + j] = s->dual.x[part->steps[i] * s->n + part->steps[j]];
     start_part(part, eta, y);
     dpmf_status status = dpmf_i_sensitivity_ascent(m, x, work, vectors, u, &low, &high);
-    for (int64_t i = 0; i < m * part->rank && status == DPMF_OK; i++)
-        y[part->at + 1 + i] = vectors[i] + 0.2 * y[part->at + 1 + i];
+    const int64_t r = dimensions(m);
+    for (int64_t i = 0; i < m && status == DPMF_OK; i++)
+        for (int64_t j = 0; j < part->rank; j++) {
+            double *to = &y[part->at + 1 + i * part->rank + j];
+            *to = (j < r ? vectors[i * r + j] : 0) + 0.2 * *to;
+        }
     dpmf_i_base_free(x);
     return status;
 }
@@ -300,13 +312,20 @@ static dpmf_status exchange(search *s, int64_t *joined) {
 
 /* ---- together ---- */
 
+/* Steps of the climb that are left. */
+static double steps_left(const search *s) {
+    const double n = (double)s->n;
+    return fmax(STEPS_MIN, WORK / (n * n * n)) - s->best.iterations;
+}
+
 static dpmf_status climb(search *s, double decrease) {
+    const double left = fmax(1, steps_left(s));
     const dpmf_i_base_objective objective = {s->dual.unknowns, &s->dual, dpmf_i_optimum_patterns_dual_value};
     const dpmf_i_base_minimize_options options = {.gradient = 1e-12,
                                                   .decrease = decrease,
                                                   .past = 10,
                                                   .pairs = 30,
-                                                  .iterations = ITERATIONS,
+                                                  .iterations = left < ITERATIONS ? (int)left : ITERATIONS,
                                                   .what = "optimum over patterns",
                                                   .run = s->task->run};
     dpmf_i_base_minimum end = {0};
@@ -341,7 +360,7 @@ static dpmf_status run_rounds(search *s) {
         s->best.converged = gap_of(s) <= tolerance;
         if (s->best.converged) return DPMF_OK;
         stale = gap_of(s) > 0.7 * before ? stale + 1 : 0;
-        if (stale >= 4) return DPMF_OK;
+        if (stale >= 4 || steps_left(s) < 1) return DPMF_OK;
         before = fmin(before, gap_of(s));
         TRY(exchange(s, &joined));
         /* the mechanism lacks in the first order what the dual lacks in the second */
