@@ -3,12 +3,13 @@
  * The optimum under min-separation and shuffled participation, and coefficients of any sign. Reference values of the
  * optimum: tests/python/reference_patterns.py, which lists all patterns and solves the same dual with other code.
  */
-#include "check.h"
+#include "support/check.h"
 
 #include "optimum/optimum.h"
 #include "sensitivity/sensitivity.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct answer {
