@@ -576,6 +576,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
  *     blt              a buffered linear Toeplitz C with `buffers` buffers (Pillutla et al. 2025, Section 2.5)
  *     lowrank          a decoder of `bands` diagonals plus rank `buffers` (Denisov et al. 2022, Appendix H)
  *
+ * dense under min-separation and shuffled participation is the optimum of all mechanisms up to 500 steps; above, under
+ * min-separation, the better of banded and toeplitz. The search of a Toeplitz family covers the part of it that `searched` names.
+ *
  * The two optimum bounds enclose the least loss that a mechanism of the class named by `scope` can have.
  * --------------------------------------------------------------------------------------------------------------- */
 
