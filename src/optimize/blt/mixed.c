@@ -16,6 +16,7 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "optimize/toeplitz/toeplitz.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,8 +35,10 @@ typedef struct mixed_problem {
 
 int dpmf_i_optimize_blt_mixed_fits(const dpmf_i_optimize_task *task) {
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) return 0;
-    if (dpmf_participation_is_single(task->participation))
-        return task->workload->steps <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX;
+    if (dpmf_participation_is_single(
+            task->participation)) /* prefix sums: positive scales, as published tables have them */
+        return !dpmf_i_workload_is_prefix(task->workload) &&
+               task->workload->steps <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX;
     return dpmf_i_optimize_toeplitz_mixed_fits(task->participation, task->workload->steps);
 }
 

@@ -24,8 +24,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double WORK = 3e9; /* n^3 a step of the climb: a minute and a half */
-enum { STEPS_MIN = 60 };        /* of the climb, in all, whatever they cost */
+static const double WORK = 3e10;           /* n^3 a step of the climb: about two minutes */
+enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the climb, in all */
 enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
 enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
 static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
@@ -315,7 +315,7 @@ static dpmf_status exchange(search *s, int64_t *joined) {
 /* Steps of the climb that are left. */
 static double steps_left(const search *s) {
     const double n = (double)s->n;
-    return fmax(STEPS_MIN, WORK / (n * n * n)) - s->best.iterations;
+    return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
 }
 
 static dpmf_status climb(search *s, double decrease) {
