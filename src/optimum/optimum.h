@@ -7,6 +7,7 @@
 #include "optimum/epochs/epochs.h"
 #include "optimum/epochs/forms.h"
 #include "optimum/epochs/full.h"
+#include "optimum/patterns/patterns.h"
 #include "workload/workload.h"
 
 /*

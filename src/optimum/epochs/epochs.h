@@ -70,6 +70,19 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *ep
                                                        const dpmf_i_optimum_epochs_point *point, double *x);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *epochs, double *x);
 
+/* X(V) for a V without structure (optimum/epochs/mean.c): A is given, the others are n x n (values, rows: n) and filled. */
+typedef struct dpmf_i_optimum_epochs_mean {
+    int64_t n;
+    const double *a;
+    double *lower, *w, *left, *x, *values, *rows;
+} dpmf_i_optimum_epochs_mean;
+/* p: weights of the steps, or NULL. `inside` = 0, and nothing else, where V is not positive definite. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_make(const dpmf_i_optimum_epochs_mean *m, const double *v,
+                                                            const double *p, double *trace, int *inside);
+/* A as a matrix; uses m->rows and m->values. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_load(const dpmf_workload *workload,
+                                                            const dpmf_i_optimum_epochs_mean *m, double *a);
+
 /* By singular values (optimum/epochs/dense.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *epochs);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *epochs,
