@@ -453,6 +453,7 @@ class dpmf_candidate(Structure):
         ("ratio", c_double),
         ("eligible", c_int),
         ("reason", c_char * 256),
+        ("normals_per_number", c_double),
     ]
 
 

@@ -40,6 +40,7 @@ class Candidate:
     ratio: float
     eligible: bool
     reason: str
+    normals_per_number: float
 
 
 class Design(Object):
@@ -88,6 +89,7 @@ def _candidate(row: Any) -> Candidate:
         sensitivity=sensitivity_of(row.sensitivity),
         eligible=bool(row.eligible),
         reason=text(row.reason),
+        normals_per_number=row.normals_per_number,
     )
     return Candidate(**values)
 

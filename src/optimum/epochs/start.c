@@ -81,9 +81,11 @@ dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
     TRY_DONE(coarsen(e, coarse, &workload, &weights));
     TRY_DONE(dpmf_i_optimum_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
     TRY_DONE(dpmf_i_optimum_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
+    climb.spend = c->spend;
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
     TRY_DONE(dpmf_i_optimum_epochs_climb_start(&climb));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, 200));
+    int iterations = c->spend > 0 ? (int)fmin(200, c->spend / dpmf_i_optimum_epochs_cost(&few)) : 200;
+    if (iterations >= 2) TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, iterations));
     stretch(e->b, coarse, 1, climb.y, c->y);
     stretch(e->b, coarse, c->correlations, climb.y + coarse, c->y + e->b);
     if (e->max_loss) stretch_weights(&climb, c);
