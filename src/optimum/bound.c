@@ -222,10 +222,10 @@ static int gap_class(double gap) {
  * way: 20 bits of the bound are kept.
  */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
-                                const dpmf_evaluate_options *o, int force, dpmf_lower_bound *found) {
+                                const dpmf_evaluate_options *o, dpmf_lower_bound *found) {
     const int bits = 20;
     dpmf_i_optimum_epochs_lower dual;
-    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, force, &o->run, &dual));
+    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, &o->run, &dual));
     double rms = dual.rms_loss > 0 ? round_to(bits, dual.rms_loss) : 0;
     double max = dual.max_loss > 0 ? round_to(bits, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
@@ -248,7 +248,6 @@ static int is_of_epochs(const char *scope) {
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, dpmf_lower_bound *out) {
-    const int force = o->lower_bound == DPMF_LOWER_BOUND_FORCE;
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
@@ -257,7 +256,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
     }
     TRY(elementary(a, &p, o, &found));
     if (p.count > 1 && (like == NULL || is_of_epochs(like)))
-        TRY(epochs_bound(a, participation, &p, o, force, &found));
+        TRY(epochs_bound(a, participation, &p, o, &found));
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;

@@ -25,10 +25,10 @@
 #include <math.h>
 #include <string.h>
 
-static const double CLIMB = 6e5;                      /* spent in one climb: about a second */
-static const double AUTO_COST = 5e6, FORCE_COST = 2e9; /* of one evaluation at the most */
-static const double MAX_COST = 2e4;                   /* the max loss: more unknowns, slower to converge */
-enum { ITERATIONS = 200 };
+static const double CLIMB = 2e5;    /* spent in one climb: under a second */
+static const double MOST = 5e6;     /* of one evaluation: some seconds */
+static const double MAX_COST = 4e3; /* the max loss: more unknowns, slower to converge */
+enum { ITERATIONS = 120 };
 
 static int iterations_for(const dpmf_i_optimum_epochs *e) {
     double many = floor(CLIMB / dpmf_i_optimum_epochs_cost(e));
@@ -54,20 +54,20 @@ static dpmf_status climb_rms(dpmf_i_optimum_epochs_climb *c) {
     c->spend = CLIMB;
     TRY(dpmf_i_optimum_epochs_climb_start(c));
     if (iterations < 2) return evaluate_once(c);
-    c->enough = 1 + 1e-6;
-    return dpmf_i_optimum_epochs_climb_run(c, 1e-9, iterations);
+    c->enough = 1 + 1e-5;
+    return dpmf_i_optimum_epochs_climb_run(c, 1e-8, iterations);
 }
 
 /* From the top of the RMS dual, with equal weights: the bound can only rise from there. */
 static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, const dpmf_i_optimum_epochs_climb *rms) {
-    static const double BARRIERS[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
+    static const double BARRIERS[] = {1e-3, 1e-5};
     int iterations = iterations_for(c->epochs);
     memcpy(c->y, rms->y, (size_t)rms->unknowns * sizeof *c->y);
-    c->enough = (1 + 1e-6) * (1 + 1e-6);
+    c->enough = 1 + 1e-5;
     for (size_t i = 0; i < sizeof BARRIERS / sizeof BARRIERS[0] && iterations > 2 && !c->stopped; i++) {
         int before = c->iterations;
         c->barrier = BARRIERS[i] / (double)c->epochs->n;
-        TRY(dpmf_i_optimum_epochs_climb_run(c, fmax(1e-9, 0.01 * BARRIERS[i] * BARRIERS[i]), iterations));
+        TRY(dpmf_i_optimum_epochs_climb_run(c, fmax(1e-8, 0.01 * BARRIERS[i] * BARRIERS[i]), iterations));
         iterations -= c->iterations - before;
     }
     return DPMF_OK;
@@ -96,14 +96,14 @@ done:
     return status;
 }
 
-static dpmf_status bound_cyclic(const question *q, double most, dpmf_i_base_pool *pool,
+static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool,
                                 dpmf_i_optimum_epochs_lower *out) {
     dpmf_i_optimum_epochs epochs = {0};
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
-    if (dpmf_i_optimum_epochs_cost(&epochs) > most) goto done;
+    if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
     double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
     TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, tolerance, q->run, &climb));
     TRY_DONE(climb_rms(&climb));
@@ -145,7 +145,7 @@ static int all_positive(int64_t n, const double *weights) {
 enum { THREADS_STEPS_MIN = 1024 };
 
 dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
-                                        int force, const dpmf_run *run, dpmf_i_optimum_epochs_lower *out) {
+                                        const dpmf_run *run, dpmf_i_optimum_epochs_lower *out) {
     const question q = {workload, k, b, weights, run};
     dpmf_i_optimum_epochs_lower found = {0};
     dpmf_i_base_pool *pool = NULL;
@@ -156,7 +156,7 @@ dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k
         TRY_DONE(bound_full(&q, &found));
     } else {
         TRY_DONE(dpmf_i_base_pool_create(workload->steps < THREADS_STEPS_MIN ? 1 : run->threads, &pool));
-        TRY_DONE(bound_cyclic(&q, force ? FORCE_COST : AUTO_COST, pool, &found));
+        TRY_DONE(bound_cyclic(&q, pool, &found));
     }
     if (isfinite(found.rms_loss) && isfinite(found.max_loss)) *out = found;
 done:

@@ -125,13 +125,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const
                                                               double *gradient);
 /*
  * Losses that no mechanism can beat (optimum/epochs/bound.c), and how far above them, relatively, one is known to be:
- * infinite if that was not asked. 0 where nothing is known, or it takes too long, and `force` says how long that is.
+ * infinite if that was not asked. 0 where nothing is known, or it takes too long.
  */
 typedef struct dpmf_i_optimum_epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
 } dpmf_i_optimum_epochs_lower;
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                        const double *weights, int force, const dpmf_run *run,
+                                                        const double *weights, const dpmf_run *run,
                                                         dpmf_i_optimum_epochs_lower *out);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
