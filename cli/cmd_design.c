@@ -177,7 +177,7 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
     if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
     text_add(t, "%s %-29s %6s %8lld %10.5g %10.5g %11s %10s %8s %8.3g %10s  %s\n", chosen ? ">" : " ", name, bands,
              (long long)c->buffers, c->sigma, max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead,
-             c->normals_per_number, ratio,             c->eligible ? "yes" : "no");
+             c->normals_per_number, ratio, c->eligible ? "yes" : "no");
 }
 
 /* Breaks lines at spaces, `width` bytes at most, every one after `indent` spaces. */

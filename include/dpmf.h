@@ -1089,7 +1089,8 @@ typedef struct dpmf_candidate {
                    * can be below 1; 0: no bound is known */
     int eligible; /* 1: fits the memory, and is fast enough as far as that was measured */
     char reason[256]; /* why it is chosen, or not eligible, or not chosen */
-    double normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
+    double
+        normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

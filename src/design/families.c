@@ -128,12 +128,13 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
     if (p->steps < 2 || p->steps > DPMF_DENSE_STEPS_MAX || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
     if (!named && dense_seconds(p) > most) {
-        dpmf_i_design_limit(p, "dense was left out: it would take about %.2g s to form, more than %g.", dense_seconds(p),
-                            most);
+        dpmf_i_design_limit(p, "dense was left out: it would take about %.2g s to form, more than %g.",
+                            dense_seconds(p), most);
         return DPMF_OK;
     }
     const double tolerance = p->steps <= 128 ? 1e-4 : 1e-3;
-    return dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance}, NULL);
+    return dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance},
+                                    NULL);
 }
 
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {

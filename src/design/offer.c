@@ -175,8 +175,7 @@ dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_
 
 static void say_how(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, char out[160]) {
     snprintf(out, 160, "design: %s, %s loss, %s", wish->family,
-             p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms",
-             dpmf_participation_text(p->participation));
+             p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms", dpmf_participation_text(p->participation));
 }
 
 /* A proof for all mechanisms under this participation, where the optimizer gives one. */
@@ -231,7 +230,8 @@ dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p) {
     if (!single) { /* a family's own certificate may be weaker, or stronger where it took longer */
         dpmf_lower_bound found = {0};
         TRY(dpmf_lower_bound_compute(p->workload, p->participation, &o, &found));
-        if (p->bound.scope == NULL || (max_loss ? found.max_loss > p->bound.max_loss : found.rms_loss > p->bound.rms_loss))
+        if (p->bound.scope == NULL ||
+            (max_loss ? found.max_loss > p->bound.max_loss : found.rms_loss > p->bound.rms_loss))
             p->bound.scope = found.scope;
         p->bound.rms_loss = fmax(p->bound.rms_loss, found.rms_loss);
         p->bound.max_loss = fmax(p->bound.max_loss, found.max_loss);

@@ -79,8 +79,8 @@ static dpmf_status without_the_past(int64_t length, const double *g, const doubl
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c, const dpmf_run *run, int *done,
-                                  double *per_step) {
+dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c, const dpmf_run *run,
+                                  int *done, double *per_step) {
     const int64_t n = a->steps;
     double *g = NULL, *gamma = NULL, *rates = NULL, *q = NULL;
     dpmf_status status = DPMF_OK;

@@ -255,8 +255,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && (like == NULL || is_of_epochs(like)))
-        TRY(epochs_bound(a, participation, &p, o, &found));
+    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, &found));
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;

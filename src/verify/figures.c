@@ -51,10 +51,10 @@ static dpmf_status check_lower_bound(dpmf_i_verify *v) {
         return DPMF_OK;
     }
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
-    dpmf_status status = dpmf_sampling_is_none(&m->sampling)
-                             ? dpmf_i_optimum_lower_bound_like(m->workload, m->participation, &o, claimed->scope,
-                                                               &found, &apart)
-                             : dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
+    dpmf_status status =
+        dpmf_sampling_is_none(&m->sampling)
+            ? dpmf_i_optimum_lower_bound_like(m->workload, m->participation, &o, claimed->scope, &found, &apart)
+            : dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
     if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK || found.scope != claimed->scope) {
         const dpmf_check check = {.name = "lower_bound", .claimed = claimed->rms_loss, .found = NAN};

@@ -9,7 +9,8 @@
 
 static void compare(const char *workload, int64_t n, int64_t bands, int expected) {
     dpmf_workload *a = workload_of(workload, n);
-    double *c = calloc((size_t)bands, sizeof *c), *want = calloc((size_t)n, sizeof *want), *got = calloc((size_t)n, sizeof *got);
+    double *c = calloc((size_t)bands, sizeof *c), *want = calloc((size_t)n, sizeof *want),
+           *got = calloc((size_t)n, sizeof *got);
     int done = -1;
     c[0] = 1;
     for (int64_t i = 1; i < bands; i++) /* the square root of prefix sums, tapered */

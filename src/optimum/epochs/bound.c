@@ -96,8 +96,7 @@ done:
     return status;
 }
 
-static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool,
-                                dpmf_i_optimum_epochs_lower *out) {
+static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
     dpmf_i_optimum_epochs epochs = {0};
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
@@ -109,7 +108,8 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool,
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
-    if (q->weights == NULL && dpmf_i_optimum_epochs_cost(&epochs) <= MAX_COST) TRY_DONE(bound_max(q, pool, &climb, out));
+    if (q->weights == NULL && dpmf_i_optimum_epochs_cost(&epochs) <= MAX_COST)
+        TRY_DONE(bound_max(q, pool, &climb, out));
 done:
     dpmf_i_optimum_epochs_climb_free(&climb);
     dpmf_i_optimum_epochs_free(&epochs);
