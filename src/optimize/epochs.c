@@ -8,7 +8,8 @@
  *     full     the same with X diagonal (optimum/epochs/full.c); so is cyclic participation with b = 1
  *     min-sep, shuffled   optimize/patterns.c
  *
- * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
+ * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not
+ * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
  * is that of X(V) itself, which the blocks of X(V) give without a matrix.
  */
 #include "optimize/optimize.h"
@@ -22,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SCOPE_ZERO[] = "mechanisms whose C'C vanishes between the steps of one unit";
+static const char SCOPE_ANY[] = "any mechanism (contributions of k or more coordinates)";
 static const char SCOPE_NON_NEGATIVE[] = "mechanisms whose C'C has no negative entry";
 static const char SCOPE_CORNERS[] = "mechanisms whose sensitivity to contributions of one coordinate is 1";
 
@@ -147,7 +148,7 @@ static dpmf_optimization result_of(const search *s) {
                                .iterations = s->climb.iterations,
                                .optimum_lower = sqrt(s->lower / steps),
                                .optimum_upper = sqrt(s->upper / steps),
-                               .scope = SCOPE_ZERO};
+                               .scope = SCOPE_ANY};
 }
 
 /* want = 0: bounds alone. */
@@ -224,7 +225,7 @@ static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy
                                   .iterations = found.iterations,
                                   .optimum_lower = sqrt(found.lower / steps),
                                   .optimum_upper = sqrt(found.upper / steps),
-                                  .scope = SCOPE_ZERO};
+                                  .scope = SCOPE_ANY};
     if (out != NULL) *out = strategy;
 done:
     dpmf_i_base_free(found.diagonal);

@@ -48,10 +48,12 @@ void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
  * and the dual, whose maximum is then at the edge of its domain, comes near only.
  */
 static dpmf_status contribution_bound(const dpmf_i_optimum_epochs *e, double *bound) {
+    const double work = 2e7; /* the first unit has the longest sums; of many, some are tried */
     double *sums = NULL, largest = 0;
+    int64_t every = 1 + (int64_t)((double)e->b * (double)e->n / work);
     TRY(dpmf_i_base_alloc_doubles(e->n, "one unit's contribution", &sums));
     dpmf_status status = DPMF_OK;
-    for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i++) {
+    for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i += every) {
         double total = 0;
         memset(sums, 0, (size_t)e->n * sizeof *sums);
         for (int64_t t = i; t < e->n; t += e->b)
@@ -301,6 +303,19 @@ done:
     }
     dpmf_i_base_free(gradient);
     return status;
+}
+
+dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *c) {
+    const dpmf_i_optimum_epochs_point *p = &c->point;
+    int outside = 0;
+    assert(!c->epochs->max_loss && !c->epochs->dense);
+    unpack(c, c->y, &c->point);
+    c->epochs->only_traces = 1;
+    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    if (outside) return DPMF_OK;
+    double trust = fmax(0, 1 - p->error);
+    c->lower = fmax(c->lower, p->trace / sum_of_diagonals(c, c->y) * p->trace * trust * trust);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *c) {

@@ -31,6 +31,7 @@ typedef struct dpmf_i_optimum_epochs {
     int workers;
     double *partial, *partial_rows; /* what each node gives: b k k numbers, k b numbers */
     int room;                       /* for so many nodes */
+    int only_traces;                /* partial is room for each worker: the blocks are not kept */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
     double traces[DPMF_I_BASE_NODES_MAX];
     double *small, *large;       /* n each: bounds on the eigenvalues of V at each step */
@@ -46,6 +47,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *wo
                                                          int max_loss, const double *weights, dpmf_i_base_pool *pool,
                                                          dpmf_i_optimum_epochs *out);
 void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *epochs);
+/* Of one evaluation, roughly, in microseconds of one core: for deciding how many are worth it. */
+double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *epochs);
 
 /* A point of the dual, and what comes of it. */
 typedef struct dpmf_i_optimum_epochs_point {
@@ -110,6 +113,7 @@ typedef struct dpmf_i_optimum_epochs_climb {
     double lower, upper; /* the best of all evaluations, on the total squared loss or the squared max loss */
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
+    double spend;    /* on each level of the start, in the units of dpmf_i_optimum_epochs_cost; 0: 200 iterations */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* that is why it ended */
     int evaluations; /* in the last run */
@@ -123,6 +127,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epo
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
                                                             int iterations);
+/* The lower bound at y raised, and nothing else: for long runs, where all nodes' blocks are too much memory. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *climb);
 /* The point becomes that of the best upper bound; y stays. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *climb);
 /* Raises the lower bound by dpmf_i_optimum_epochs_nuclear at the point of the climb. */
@@ -130,6 +136,16 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_e
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const double *y, double *f,
                                                               double *gradient);
+/*
+ * Losses that no mechanism can beat (optimum/epochs/bound.c), and how far above them, relatively, one is known to be:
+ * infinite if that was not asked. 0 where nothing is known, or it takes too long.
+ */
+typedef struct dpmf_i_optimum_epochs_lower {
+    double rms_loss, max_loss, rms_gap, max_gap;
+} dpmf_i_optimum_epochs_lower;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                        const double *weights, const dpmf_run *run,
+                                                        dpmf_i_optimum_epochs_lower *out);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is

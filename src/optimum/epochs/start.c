@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { COARSE_MIN = 16, COARSER = 4 };
+enum { COARSE_MIN = 16, COARSER = 4, COARSEST_STEPS = 12 };
 
 /* The fine step that coarse step t stands for. */
 static int64_t fine_step(const dpmf_i_optimum_epochs *e, int64_t coarse, int64_t t) {
@@ -81,9 +81,13 @@ dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
     TRY_DONE(coarsen(e, coarse, &workload, &weights));
     TRY_DONE(dpmf_i_optimum_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
     TRY_DONE(dpmf_i_optimum_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
+    climb.spend = c->spend;
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
     TRY_DONE(dpmf_i_optimum_epochs_climb_start(&climb));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, 200));
+    int least = coarse / COARSER < COARSE_MIN ? COARSEST_STEPS : 0; /* nobody below has climbed */
+    int iterations = c->spend > 0 ? (int)fmin(200, c->spend / dpmf_i_optimum_epochs_cost(&few)) : 200;
+    if (iterations < least) iterations = least;
+    if (iterations >= 2) TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, iterations));
     stretch(e->b, coarse, 1, climb.y, c->y);
     stretch(e->b, coarse, c->correlations, climb.y + coarse, c->y + e->b);
     if (e->max_loss) stretch_weights(&climb, c);
