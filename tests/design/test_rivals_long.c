@@ -2,7 +2,7 @@
 /* What design chooses is not clearly worse than anything that the optimizers make: random settings, longer runs. */
 #include "support/design_rivals.h"
 
-static void test_design_misses_nothing(void **unused) {
+static void test_design_misses_nothing_at_length(void **unused) {
     static const char *const workloads[] = {"prefix", "momentum:0.9", "decay:0.01", "nesterov:0.8",
                                             "momentum:0.9,cooldown:0.3:0.01"};
     uint64_t seed = 41;
@@ -15,6 +15,6 @@ static void test_design_misses_nothing(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_design_misses_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_design_misses_nothing_at_length)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
