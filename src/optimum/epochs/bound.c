@@ -101,6 +101,7 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
+    if (steps * (double)q->k * (double)q->k > MOST) return DPMF_OK; /* before any memory is taken */
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
     double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
@@ -150,8 +151,11 @@ dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k
     dpmf_i_optimum_epochs_lower found = {0};
     dpmf_i_base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
+    uint8_t digest[32];
     *out = found;
     if (workload->form == DPMF_I_WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_digest(workload, k, b, weights, digest));
+    if (dpmf_i_optimum_epochs_recall(digest, out)) return DPMF_OK;
     if (b == 1) {
         TRY_DONE(bound_full(&q, &found));
     } else {
@@ -161,5 +165,6 @@ dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k
     if (isfinite(found.rms_loss) && isfinite(found.max_loss)) *out = found;
 done:
     dpmf_i_base_pool_free(pool);
+    if (status == DPMF_OK) dpmf_i_optimum_epochs_remember(digest, out);
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
 }

@@ -34,6 +34,7 @@
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
     dpmf_i_base_free(c->y);
     dpmf_i_base_free(c->best);
+    dpmf_i_base_free(c->trend);
     dpmf_i_base_free(c->point.lower);
     dpmf_i_base_free(c->point.p);
     dpmf_i_base_free(c->point.blocks);
@@ -79,6 +80,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
     TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.y));
     TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.best));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c.first_weight, "the trend of V", &c.trend));
     TRY_DONE(contribution_bound(e, &c.lower));
     TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
     TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));

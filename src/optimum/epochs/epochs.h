@@ -106,6 +106,8 @@ typedef struct dpmf_i_optimum_epochs_climb {
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
+    double *
+        trend; /* what the last longer start added to V's part of y: where the next one leads (optimum/epochs/start.c) */
     dpmf_i_optimum_epochs_point point; /* of the last evaluation */
     double scale;                      /* f = scale / value */
     double barrier;                    /* mu: keeps V from being singular and weights from 0; 0: none */
@@ -124,6 +126,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_ep
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
 /* y from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
+/* Climbs from that start, for `spend` at most; the trend is then what the climb has changed (optimum/epochs/start.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *climb, double spend);
+/* What V of this climb is expected to be at position i of epochs of b positions: theta, and the correlations. */
+void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *climb, int64_t b, int64_t i, double *theta,
+                                        double *correlations);
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
                                                             int iterations);
@@ -146,6 +153,17 @@ typedef struct dpmf_i_optimum_epochs_lower {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
                                                         const double *weights, const dpmf_run *run,
                                                         dpmf_i_optimum_epochs_lower *out);
+/*
+ * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs foretell
+ * (optimum/epochs/long.c): time hardly depends on b. 0 where V turns out not to be positive definite.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_long(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                       dpmf_i_base_pool *pool, const dpmf_run *run, double *lower);
+/* Bounds found before, by the digest of the question (optimum/epochs/recall.c); recall: 1 if it is known. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_digest(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                         const double *weights, uint8_t digest[32]);
+int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs_lower *out);
+void dpmf_i_optimum_epochs_remember(const uint8_t digest[32], const dpmf_i_optimum_epochs_lower *found);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is
