@@ -32,7 +32,8 @@
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
  * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
- * as a unit has participations. The scope says how near a mechanism is known to come.
+ * as a unit has participations. The scope says how near a mechanism is known to come, or that V was not climbed but
+ * foretold.
  *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
@@ -61,6 +62,7 @@ enum {
     EPOCHS,
     EPOCHS_RMS = EPOCHS + GAP_COUNT,
     CONTAINED = EPOCHS_RMS + GAP_COUNT,
+    FORETOLD,
     SCOPES
 };
 #define EPOCHS_TEXT "any mechanism (contributions of k or more coordinates): dual of the optimum"
@@ -78,6 +80,7 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs",
     [CONTAINED] = EPOCHS_TEXT " under cyclic participation, which is part of this one"};
 
 const char *dpmf_i_optimum_lower_bound_scope(const char *text) {
@@ -236,6 +239,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     const int class = gap_class(both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap);
     *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
                                 SCOPE[participation->pattern != DPMF_I_WORKLOAD_FIXED ? CONTAINED
+                                      : dual.foretold                                 ? FORETOLD
                                       : both                                          ? EPOCHS + class
                                                                                       : EPOCHS_RMS + class]};
     return DPMF_OK;

@@ -13,8 +13,9 @@
  * by a mechanism with X zero within classes: that mechanism is the best of all (docs/optimum.md has the proof).
  *
  * Any V will do, so the climb stops when its time is up. An evaluation costs O(n k^2); a long run is climbed with fewer
- * positions to an epoch, the V found there stretched and evaluated, or climbed further as far as that is cheap. The
- * result depends on the problem alone, not on the machine's speed or threads.
+ * positions to an epoch, the V found there stretched and evaluated, or climbed further as far as that is cheap. Prefix
+ * sums of any length have their V foretold by shorter epochs (optimum/epochs/long.c). The result depends on the problem
+ * alone, not on the machine's speed or threads.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -27,8 +28,10 @@
 
 static const double CLIMB = 2e5;    /* spent in one climb: under a second */
 static const double MOST = 5e6;     /* of one evaluation: some seconds */
+static const double LONG = 5e4;     /* prefix sums: from here on foretold, for a climb would be a few steps */
 static const double MAX_COST = 4e3; /* the max loss: more unknowns, slower to converge */
 enum { ITERATIONS = 120 };
+enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
 
 static int iterations_for(const dpmf_i_optimum_epochs *e) {
     double many = floor(CLIMB / dpmf_i_optimum_epochs_cost(e));
@@ -96,12 +99,30 @@ done:
     return status;
 }
 
+/* Of one evaluation, at least: known before any memory is taken. */
+static double least_cost(const question *q) {
+    return (double)q->workload->steps * (double)q->k * (double)q->k;
+}
+
+/* Prefix sums over long epochs: nothing where that is not what is asked, or did not work. */
+static dpmf_status bound_long(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
+    double lower = 0;
+    if (!dpmf_i_workload_is_prefix(q->workload) || q->weights != NULL || least_cost(q) < LONG) return DPMF_OK;
+    if (q->b < LONG_POSITIONS || q->k > LONG_EPOCHS) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_long(q->workload, q->k, q->b, pool, q->run, &lower));
+    out->rms_loss = sqrt(lower / (double)q->workload->steps);
+    out->rms_gap = INFINITY;
+    out->foretold = lower > 0;
+    return DPMF_OK;
+}
+
 static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
     dpmf_i_optimum_epochs epochs = {0};
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
-    if (steps * (double)q->k * (double)q->k > MOST) return DPMF_OK; /* before any memory is taken */
+    TRY_DONE(bound_long(q, pool, out));
+    if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
     double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;

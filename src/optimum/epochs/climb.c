@@ -91,6 +91,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
     }
     for (int64_t t = c.first_weight; t < c.unknowns; t++)
         c.y[t] = 1;
+    TRY_DONE(dpmf_i_optimum_epochs_climb_guess(&c));
     *out = c;
     c = (dpmf_i_optimum_epochs_climb){0};
 done:

@@ -124,7 +124,8 @@ typedef struct dpmf_i_optimum_epochs_climb {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *epochs, double tolerance,
                                                                const dpmf_run *run, dpmf_i_optimum_epochs_climb *out);
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
-/* y from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
+/* y from a closed form; and from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *climb);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
 /* Climbs from that start, for `spend` at most; the trend is then what the climb has changed (optimum/epochs/start.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *climb, double spend);
@@ -149,6 +150,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const
  */
 typedef struct dpmf_i_optimum_epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
+    int foretold; /* the RMS bound is from a V that shorter epochs foretell */
 } dpmf_i_optimum_epochs_lower;
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
                                                         const double *weights, const dpmf_run *run,
