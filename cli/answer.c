@@ -135,6 +135,10 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
         json_text(t, "scope", o->result.scope);
     json_close(t, '}');
     json_known(t, "stationarity", o->result.stationarity);
+    if (o->result.searched == NULL)
+        json_null(t, "searched");
+    else
+        json_text(t, "searched", o->result.searched);
     bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), DPMF_FAMILY_TVBLT) == 0;
     if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
@@ -157,6 +161,7 @@ static void table_optimized(text_buffer *t, const optimized *o) {
         table_double(t, "  at most", o->result.optimum_upper, "loss of the optimum found");
     }
     if (o->result.stationarity > 0.0) table_double(t, "  gradient", o->result.stationarity, "of ln loss");
+    if (o->result.searched != NULL) table_text(t, "  among", o->result.searched);
     if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
 }
 

@@ -578,6 +578,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
  *     blt              a buffered linear Toeplitz C with `buffers` buffers (Pillutla et al. 2025, Section 2.5)
  *     lowrank          a decoder of `bands` diagonals plus rank `buffers` (Denisov et al. 2022, Appendix H)
  *
+ * dense under min-separation and shuffled participation is the optimum of all mechanisms up to 500 steps; above, under
+ * min-separation, the better of banded and toeplitz. The search of a Toeplitz family covers the part of it that `searched` names.
+ *
  * The two optimum bounds enclose the least loss that a mechanism of the class named by `scope` can have.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -629,6 +632,7 @@ typedef struct dpmf_optimization {
     double optimum_lower, optimum_upper; /* 0 and infinity where no bound is known */
     const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
     double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: the bounds say it */
+    const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
 } dpmf_optimization;
 
 /*

@@ -314,6 +314,7 @@ class dpmf_optimization(Structure):
         ("optimum_upper", c_double),
         ("scope", c_char_p),
         ("stationarity", c_double),
+        ("searched", c_char_p),
     ]
 
 

@@ -89,6 +89,7 @@ def _candidate(row: Any) -> Candidate:
         sensitivity=sensitivity_of(row.sensitivity),
         eligible=bool(row.eligible),
         reason=text(row.reason),
+        normals_per_number=row.normals_per_number,
     )
     return Candidate(**values)
 

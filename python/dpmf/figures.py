@@ -39,6 +39,7 @@ class Certificate:
     optimum_upper: Optional[float]
     scope: Optional[str]
     stationarity: float
+    searched: Optional[str]
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,7 @@ def optimize(
         upper if math.isfinite(upper) else None,
         text(result.scope),
         result.stationarity,
+        text(result.searched),
     )
     about.setdefault("made_by", "optimized for %s loss" % loss)
     return make(workload, participation, Strategy._of(out), certificate=certificate, **about)

@@ -38,8 +38,8 @@ static int is_single(const dpmf_i_design_problem *p) {
 }
 
 /*
- * The error of b bands takes O(n b) for a Toeplitz workload and O(n b^2) with a schedule, or O(n^2) for a short one;
- * matrices are worse. The limits keep a point below a second or so.
+ * The error of b bands takes O(n b) for a Toeplitz workload, O(n^2) or less with a schedule, O(n b^2) if weights decay
+ * besides and the run is long; matrices are worse. The limits keep a point below a second or so.
  */
 static int64_t most_bands(const dpmf_i_design_problem *p) {
     const double n = (double)p->steps;
@@ -48,7 +48,9 @@ static int64_t most_bands(const dpmf_i_design_problem *p) {
         most = fmin(most, fmin(8192, fmax(512, 5e8 / n)));
     else if (p->workload->form != DPMF_I_WORKLOAD_NAMED)
         most = fmin(most, 16);
-    else if (n > 16384)
+    else if (p->workload->decay == 0)
+        most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/schedule.c) */
+    else if (n > 65536)
         most = fmin(most, fmax(16, sqrt(1e9 / n)));
     /* One pass and no sampling: a handful of buffers does better than any band that is not the whole matrix. */
     if (is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE) most = fmin(most, 512);
@@ -140,23 +142,31 @@ static void learn(sweep *s, int64_t first) {
     }
 }
 
-static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
-    const int64_t first = s->p->list.count;
+/* For the loss that is asked for, or for the RMS loss all the same. */
+static dpmf_status try_loss(sweep *s, int64_t bands, int unsampled, int rms) {
     dpmf_strategy *plain = NULL, *normalized = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED_TOEPLITZ, .bands = bands, .plain = s->plain};
+    const dpmf_i_design_wish wish = {
+        .family = DPMF_FAMILY_BANDED_TOEPLITZ, .bands = bands, .plain = s->plain, .rms = rms};
     TRY_DONE(dpmf_i_design_optimize(s->p, &wish, 1, &plain, NULL));
     TRY_DONE(offer_both(s, plain, bands, unsampled));
     if (s->normalize) {
         TRY_DONE(dpmf_strategy_create_normalized(plain, &normalized));
         TRY_DONE(offer_both(s, normalized, bands, unsampled));
-        keep_better(s->p, first);
     }
-    learn(s, first);
 done:
     dpmf_strategy_free(normalized);
     dpmf_strategy_free(plain);
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
+    const int64_t first = s->p->list.count;
+    TRY(try_loss(s, bands, unsampled, 0));
+    if (s->p->options.loss == DPMF_LOSS_MAX) TRY(try_loss(s, bands, unsampled, 1));
+    keep_better(s->p, first);
+    learn(s, first);
+    return DPMF_OK;
 }
 
 /* ---- the sweep ---- */
@@ -275,14 +285,17 @@ static dpmf_status sweep_toeplitz(sweep *s) {
 
 /*
  * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
- * where the norms of a unit's columns are free too. n b^2 at most so much: under a second, or, when named, a minute.
+ * where the norms of a unit's columns are free too. n b^2 at most so much: some seconds, or, when named, a minute.
  */
 static double cost_limit(const dpmf_i_design_problem *p, int sampled) {
-    double limit = sampled || is_single(p) ? 4e5 : 3e4;
-    return dpmf_i_design_names(p, DPMF_FAMILY_BANDED) ? 100 * limit : limit;
+    double limit = sampled || is_single(p) ? 4e6 : 1e5;
+    return dpmf_i_design_names(p, DPMF_FAMILY_BANDED) ? 10 * limit : limit;
 }
 
+enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
+
 static int64_t affordable(const sweep *s, int sampled) {
+    if (!sampled && s->p->steps > BANDED_STEPS && !dpmf_i_design_names(s->p, DPMF_FAMILY_BANDED)) return 1;
     double bands = floor(sqrt(cost_limit(s->p, sampled) / (double)s->p->steps));
     return (int64_t)fmin(bands, (double)s->most);
 }
@@ -291,7 +304,7 @@ static dpmf_status offer_banded(sweep *s, int64_t bands, int sampled) {
     const dpmf_sampling none = {0}, how = blocks(s, bands);
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED, .bands = bands, .tolerance = 1e-3};
+    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED, .bands = bands, .tolerance = 1e-3, .rms = 1};
     TRY_DONE(dpmf_i_design_optimize(s->p, &wish, sampled, &strategy, NULL));
     TRY_DONE(offer(s, strategy, sampled ? &how : &none));
     s->p->list.entry[s->p->list.count - 1].shown.swept = 0;
@@ -300,19 +313,20 @@ done:
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
 }
 
-/* Unless named: not for one pass without sampling, where it cannot win, nor for the max loss, which takes far longer. */
+/* Unless named: not for one pass without sampling, where it cannot win. For the RMS loss: the max takes far longer. */
 static int banded_is_worth(const dpmf_i_design_problem *p) {
     if (dpmf_i_design_names(p, DPMF_FAMILY_BANDED)) return 1;
-    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED) && p->options.loss == DPMF_LOSS_RMS &&
-           (!is_single(p) || p->options.sampling != DPMF_SAMPLING_NONE);
+    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED) && (!is_single(p) || p->options.sampling != DPMF_SAMPLING_NONE);
 }
 
 static dpmf_status general_banded(sweep *s) {
     int64_t fit = 0, bands = affordable(s, 0);
     if (!banded_is_worth(s->p)) return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
-    /* Less than a unit's separation, and others do better: when named. */
-    if (bands < 2 || (bands < s->most && !dpmf_i_design_names(s->p, DPMF_FAMILY_BANDED))) return DPMF_OK;
+    if (bands < s->most && bands < dpmf_participation_separation(s->p->participation))
+        dpmf_i_design_limit(s->p, "General banded C was tried with up to %lld bands: more take too long.",
+                            (long long)(bands < 2 ? 1 : bands));
+    if (bands < 2) return DPMF_OK;
     TRY(bands_that_fit(s->p, bands, &fit));
     return fit >= 2 ? offer_banded(s, fit, 0) : DPMF_OK;
 }
@@ -345,6 +359,12 @@ dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
                .normalize = p->steps <= (p->workload->toeplitz ? 65536 : 2048),
                .plain = p->plain != p->workload,
                .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
+    const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
+    if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
+        dpmf_i_design_limit(p,
+                            "Banded Toeplitz C was tried with up to %lld bands of the %lld there could be: more take "
+                            "too long to evaluate.",
+                            (long long)s.most, (long long)all);
     if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
     if (s.best_bands == 0 && p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(fmax(2, p->options.epsilon * sqrt((double)p->steps) / (double)p->options.epochs),

@@ -9,6 +9,8 @@
 
 #include "base/status.h"
 
+enum { DPMF_I_DESIGN_LIMITS = 480 };
+
 /* A candidate as the public calls show it, and what it takes to make a mechanism of it. */
 typedef struct dpmf_i_design_entry {
     dpmf_candidate shown;
@@ -35,6 +37,7 @@ typedef struct dpmf_i_design_problem {
     dpmf_lower_bound bound;            /* without sampling, under `participation`, with adjacency; 0: none is known */
     dpmf_workload *plain; /* `workload` without its schedule: for families that are not optimized for one */
     int threads;          /* of a noise stream, whose memory is asked for */
+    char limits[DPMF_I_DESIGN_LIMITS]; /* what was not tried because it takes too long, in sentences */
     dpmf_i_design_list list;
 } dpmf_i_design_problem;
 
@@ -71,6 +74,9 @@ int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
 dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,
                                            const dpmf_strategy *strategy);
 
+/* design/words.c: one more sentence about what was left out. */
+void dpmf_i_design_limit(dpmf_i_design_problem *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* design/offer.c: dpmf_optimize_options with the problem's loss, tolerance and run. */
 dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p);
 
@@ -96,6 +102,7 @@ typedef struct dpmf_i_design_wish {
     const char *family;
     int64_t bands;
     int buffers, swept;
+    int rms;   /* 1: for the RMS loss, whatever is asked for: that can be the better search */
     int plain; /* 1: for the workload without its schedule, whatever the family can do */
     double wanted_ratio;
     int shared_seeds; /* tvblt over several epochs */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The families whose only choice is a number of buffers, or none. What takes long for what it brings is tried only up
- * to so many steps, or when it is named: a whole Toeplitz or dense C, whose noise stream costs O(n) a step, is a
- * yardstick rather than a choice.
+ * to so many steps, or when it is named. A whole Toeplitz or dense C has a noise stream that costs O(n) a step: the
+ * choice for short runs and few coordinates, and a yardstick otherwise.
  */
 #include "design/design.h"
 #include "workload/workload.h"
@@ -69,18 +69,27 @@ static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
 }
 
 /*
- * TV-BLT, single participation: the fewest nodes within 0.1 % of the proven optimum, and their neighbours for the
- * picture where that is cheap.
+ * TV-BLT: the fewest nodes within 0.1 % of the proven optimum, and their neighbours for the picture where that is cheap.
+ * Under several participations the optimizer of the family decides whether it knows one (with replayed seeds); if not,
+ * the family is passed over here, as any other.
  */
-static const int64_t TVBLT_STEPS = 300000; /* beyond that it takes minutes: when named */
+static const int64_t TVBLT_STEPS = 1 << 20; /* a few minutes there; beyond: when named */
+
+static int64_t fewest_since(const dpmf_i_design_problem *p, int64_t first) {
+    int64_t fewest = INT64_MAX;
+    for (int64_t i = first; i < p->list.count; i++)
+        if (p->list.entry[i].shown.buffers < fewest) fewest = p->list.entry[i].shown.buffers;
+    return fewest;
+}
 
 static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
     dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
     double noise = INFINITY;
-    if (has_several(p) || !worth(p, DPMF_FAMILY_TVBLT, TVBLT_STEPS)) return DPMF_OK;
+    const int64_t first = p->list.count;
+    if (!worth(p, DPMF_FAMILY_TVBLT, TVBLT_STEPS)) return DPMF_OK;
     TRY(dpmf_i_design_offer_best(p, &wish, &noise));
     if (!isfinite(noise) || p->steps > 4096) return DPMF_OK;
-    const int64_t buffers = p->list.entry[p->list.count - 1].shown.buffers;
+    const int64_t buffers = fewest_since(p, first);
     for (int nodes = 1; nodes <= buffers + 2 && nodes <= 16; nodes++) {
         wish.buffers = nodes;
         if (nodes != buffers) TRY(dpmf_i_design_offer_best(p, &wish, NULL));
@@ -125,10 +134,33 @@ static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
 
 /* ---- whole matrices ---- */
 
+/*
+ * Seconds, roughly, on one core, from what takes longest: evaluations of the dual, O(n k^2), and matrices. Predicted, not
+ * measured, so that the answer is the same on every machine. Without sampling nothing is better than dense; its stream
+ * is slow, and whether it is too slow is for the measurement to say.
+ */
+static double dense_seconds(const dpmf_i_design_problem *p) {
+    const double n = (double)p->steps, k = (double)dpmf_participation_count(p->participation);
+    const double bands = p->workload->momentum > 0 ? 3 : 1, times = p->options.loss == DPMF_LOSS_MAX ? 10 : 1;
+    return has_several(p) ? times * (3e-5 * bands * n * k * k + 2e-9 * n * n * n) : 1e-9 * times * n * n * n;
+}
+
+static dpmf_status offer_dense(dpmf_i_design_problem *p) {
+    const double most = 20; /* seconds */
+    const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
+    if (p->steps < 2 || p->steps > DPMF_DENSE_STEPS_MAX || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
+    if (!named && dense_seconds(p) > most) {
+        dpmf_i_design_limit(p, "dense was left out: it would take about %.2g s to form, more than %g.",
+                            dense_seconds(p), most);
+        return DPMF_OK;
+    }
+    const double tolerance = p->steps <= 128 ? 1e-4 : 1e-3;
+    return dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance},
+                                    NULL);
+}
+
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {
-    /* Dense under several participations takes a minute at 2000 steps; single: a decomposition. */
-    if (p->steps > 1 && worth(p, DPMF_FAMILY_DENSE, has_several(p) ? 128 : 1024))
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = 1e-4}, NULL));
+    TRY(offer_dense(p));
     if (worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4},
                                      NULL));

@@ -148,6 +148,9 @@ static dpmf_status optimum(const dpmf_i_design_problem *p, const char *family, i
     dpmf_optimization result;
     TRY(separated(p, separation, &participation));
     dpmf_status status = dpmf_optimize(family, p->workload, participation, o, out, &result);
+    if (dpmf_i_design_may_skip(status) &&
+        p->plain != p->workload) /* not with a schedule: evaluated with it all the same */
+        status = dpmf_optimize(family, p->plain, participation, o, out, &result);
     dpmf_participation_free(participation);
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
 }

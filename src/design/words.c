@@ -88,6 +88,16 @@ void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen) {
         reason(p, i, chosen, &p->list.entry[i].shown);
 }
 
+void dpmf_i_design_limit(dpmf_i_design_problem *p, const char *format, ...) {
+    const size_t used = strlen(p->limits);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(p->limits + used, sizeof p->limits - used, format, arguments);
+    va_end(arguments);
+    const size_t length = strlen(p->limits);
+    if (length + 1 < sizeof p->limits) memcpy(p->limits + length, "\n", 2);
+}
+
 /* ---- why ---- */
 
 static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
@@ -175,6 +185,7 @@ void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[
     add_rivals(&t, p, chosen);
     add_better(&t, p, chosen);
     add_rule(&t, p, &p->list.entry[chosen].shown);
+    add(&t, "%s", p->limits);
     if (p->options.no_bench) add(&t, "Times were not measured: every candidate passed for fast enough.\n");
 }
 

@@ -90,15 +90,24 @@ static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *sq
     return 1;
 }
 
+/* The coefficients of a Toeplitz C of bands. */
+static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double **c) {
+    int64_t inverse_count = 0;
+    const double *inverse = NULL;
+    return dpmf_i_strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
+}
+
+static int has_long_schedule(const dpmf_workload *a) {
+    enum { LONG = 512 };
+    return !a->toeplitz && a->decay == 0 && a->steps >= LONG;
+}
+
 /*
  * 1 where all columns together are cheaper than b^2 a step: a row takes one operation a column. `scaled` is the
  * strategy inside a column normalization, if any.
  */
 static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled, int64_t *count, const double **c) {
-    int64_t inverse_count = 0;
-    const double *inverse = NULL;
-    if (!dpmf_i_strategy_toeplitz(scaled, count, c, &inverse_count, &inverse) || *c == NULL || inverse_count > 0)
-        return 0;
+    if (!toeplitz_bands(scaled, count, c)) return 0;
     double rows = a->toeplitz ? (double)*count : (double)a->steps;
     return rows <= (double)*count * (double)*count;
 }
@@ -118,6 +127,11 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
+    if (scale == NULL && has_long_schedule(a) && toeplitz_bands(scaled, &count, &c)) {
+        int done = 0;
+        TRY(dpmf_i_error_schedule(a, count, c, run, &done, squares));
+        if (done) return DPMF_OK;
+    }
     if (columns_are_cheap(a, scaled, &count, &c))
         return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
     if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);

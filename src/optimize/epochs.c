@@ -6,9 +6,10 @@
  *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
  *     full     the same with X diagonal (optimum/epochs/full.c); so is cyclic participation with b = 1
- *     min-sep  X banded with free column norms (Problem 4.8): the banded optimum with b bands
+ *     min-sep, shuffled   optimize/patterns.c
  *
- * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
+ * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not
+ * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
  * is that of X(V) itself, which the blocks of X(V) give without a matrix.
  */
 #include "optimize/optimize.h"
@@ -22,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SCOPE_ZERO[] = "mechanisms whose C'C vanishes between the steps of one unit";
+static const char SCOPE_ANY[] = "any mechanism (contributions of k or more coordinates)";
 static const char SCOPE_NON_NEGATIVE[] = "mechanisms whose C'C has no negative entry";
 static const char SCOPE_CORNERS[] = "mechanisms whose sensitivity to contributions of one coordinate is 1";
 
@@ -147,7 +148,7 @@ static dpmf_optimization result_of(const search *s) {
                                .iterations = s->climb.iterations,
                                .optimum_lower = sqrt(s->lower / steps),
                                .optimum_upper = sqrt(s->upper / steps),
-                               .scope = SCOPE_ZERO};
+                               .scope = SCOPE_ANY};
 }
 
 /* want = 0: bounds alone. */
@@ -224,32 +225,18 @@ static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy
                                   .iterations = found.iterations,
                                   .optimum_lower = sqrt(found.lower / steps),
                                   .optimum_upper = sqrt(found.upper / steps),
-                                  .scope = SCOPE_ZERO};
+                                  .scope = SCOPE_ANY};
     if (out != NULL) *out = strategy;
 done:
     dpmf_i_base_free(found.diagonal);
     return status;
 }
 
-static dpmf_status optimize_separated(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                      dpmf_optimization *result) {
-    dpmf_optimize_options options = *task->options;
-    dpmf_i_optimize_task banded = {task->workload, task->participation, &options};
-    int64_t b = task->participation->separation;
-    options.bands = b < task->workload->steps ? b : task->workload->steps;
-    return dpmf_i_optimize_banded(&banded, out, result);
-}
-
 static dpmf_status check_task(const dpmf_i_optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
-    if (task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family dense, participation %s: no optimum is known; optimize for another one with "
-                                "--optimize-participation, for example cyclic:%lld,%lld",
-                                task->participation->text, (long long)task->participation->count,
-                                (long long)task->participation->separation);
     if (dpmf_participation_is_single(task->participation))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, full");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "participation single, accepted here: cyclic, min-sep, shuffled, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
@@ -280,7 +267,7 @@ dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strate
     int every_step =
         p->pattern == DPMF_I_WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
     if (every_step) return optimize_full(task, out, result);
-    if (p->pattern == DPMF_I_WORKLOAD_APART) return optimize_separated(task, out, result);
+    if (p->pattern != DPMF_I_WORKLOAD_FIXED) return dpmf_i_optimize_patterns(task, out, result);
     int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
     return optimize_zero(task, p->count, b, 1, out, result);

@@ -20,6 +20,11 @@ typedef struct dpmf_i_optimize_task {
 typedef dpmf_status (*dpmf_i_optimize_call)(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
+/* What dpmf_optimization.searched says of Toeplitz families, where no bound speaks. */
+#define DPMF_I_OPTIMIZE_ANY_SIGN "coefficients of any sign"
+#define DPMF_I_OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
+#define DPMF_I_OPTIMIZE_FALLING "non-negative coefficients that do not rise"
+
 /* Is there a function for it? The family's row (strategy/families.c) says the same: a test holds them together. */
 int dpmf_i_optimize_knows(dpmf_i_strategy_family_id family);
 
@@ -52,6 +57,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs_bound(const dpmf_i_optimize_t
 /* optimize/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                           dpmf_optimization *result);
+/* optimize/patterns.c: the same under min-separation and shuffled participation */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_patterns(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+                                                     dpmf_optimization *result);
 /* optimize/lowrank/lowrank.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);

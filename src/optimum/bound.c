@@ -29,6 +29,12 @@
  * optimal mechanism (optimum/optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
  * on the rows too, for the max loss. Where the workload has no cheap optimum the nuclear norm stands in.
  *
+ * Several participations: the same with one more freedom, correlations within a unit's contributions
+ * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
+ * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
+ * as a unit has participations. The scope says how near a mechanism is known to come, or that V was not climbed but
+ * foretold.
+ *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
 #include "optimum/optimum.h"
@@ -43,13 +49,39 @@
 
 static const int64_t AUTO_STEPS_MAX = 2000000; /* what include/dpmf.h promises */
 
-enum { NUCLEAR, NUCLEAR_AND_CONTRIBUTION, CONTRIBUTION, OPTIMUM, OPTIMUM_RMS, SCOPES };
-static const char *const SCOPE[SCOPES] = {[NUCLEAR] = "any mechanism: nuclear norm",
-                                          [NUCLEAR_AND_CONTRIBUTION] =
-                                              "any mechanism: nuclear norm (RMS), one unit's contribution (max)",
-                                          [CONTRIBUTION] = "any mechanism: one unit's contribution",
-                                          [OPTIMUM] = "any mechanism: dual of the optimum",
-                                          [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss"};
+/* Within these of a known mechanism, and of none that is known: the last. */
+static const double GAPS[] = {1e-4, 1e-3, 1e-2};
+enum { GAP_COUNT = sizeof GAPS / sizeof GAPS[0] + 1 };
+
+enum {
+    NUCLEAR,
+    NUCLEAR_AND_CONTRIBUTION,
+    CONTRIBUTION,
+    OPTIMUM,
+    OPTIMUM_RMS,
+    EPOCHS,
+    EPOCHS_RMS = EPOCHS + GAP_COUNT,
+    CONTAINED = EPOCHS_RMS + GAP_COUNT,
+    FORETOLD,
+    SCOPES
+};
+#define EPOCHS_TEXT "any mechanism (contributions of k or more coordinates): dual of the optimum"
+static const char *const SCOPE[SCOPES] = {
+    [NUCLEAR] = "any mechanism: nuclear norm",
+    [NUCLEAR_AND_CONTRIBUTION] = "any mechanism: nuclear norm (RMS), one unit's contribution (max)",
+    [CONTRIBUTION] = "any mechanism: one unit's contribution",
+    [OPTIMUM] = "any mechanism: dual of the optimum",
+    [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss",
+    [EPOCHS] = EPOCHS_TEXT ", within 0.01 % of it",
+    [EPOCHS + 1] = EPOCHS_TEXT ", within 0.1 % of it",
+    [EPOCHS + 2] = EPOCHS_TEXT ", within 1 % of it",
+    [EPOCHS + 3] = EPOCHS_TEXT ", not converged",
+    [EPOCHS_RMS] = EPOCHS_TEXT " for the RMS loss, within 0.01 % of it",
+    [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
+    [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
+    [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs",
+    [CONTAINED] = EPOCHS_TEXT " under cyclic participation, which is part of this one"};
 
 const char *dpmf_i_optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
@@ -127,10 +159,14 @@ done:
  * Down to 40 bits: covers the last few roundings, and hides the last digits, in which libraries of elementary functions
  * and of linear algebra differ between machines.
  */
-static double round_down(double x) {
+static double round_to(int bits, double x) {
     int exponent = 0;
     double part = frexp(x, &exponent);
-    return ldexp(floor(part * 0x1p40 - 0.25), exponent - 40);
+    return ldexp(floor(ldexp(part, bits) - 0.25), exponent - bits);
+}
+
+static double round_down(double x) {
+    return round_to(40, x);
 }
 
 /* The dual value of one loss, 0 where the optimum is not known; within 1e-6 of the optimum, or 5e-6 for long runs. */
@@ -160,30 +196,72 @@ static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_opti
     return DPMF_OK;
 }
 
+/* Nuclear norm and one unit's contribution: cheap, whatever the participation. */
+static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const dpmf_evaluate_options *o,
+                              dpmf_lower_bound *out) {
+    double nuclear = 0;
+    dpmf_lower_bound one = {0};
+    TRY(dpmf_i_optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
+    if (p->count > 1 && a->form != DPMF_I_WORKLOAD_OPERATOR) TRY(contribution(a, p, o->weights, &one));
+    nuclear /= sqrt((double)p->apart * (double)a->steps);
+    double rms = fmax(nuclear, one.rms_loss), max = fmax(nuclear, one.max_loss);
+    if (!isfinite(max) || !(rms > 0)) return DPMF_OK; /* beyond the range of a double, or none known */
+    *out = (dpmf_lower_bound){round_down(rms), round_down(max),
+                              SCOPE[nuclear < one.rms_loss   ? CONTRIBUTION
+                                    : nuclear < one.max_loss ? NUCLEAR_AND_CONTRIBUTION
+                                                             : NUCLEAR]};
+    return DPMF_OK;
+}
+
+static int gap_class(double gap) {
+    int i = 0;
+    while (i < GAP_COUNT - 1 && !(gap <= GAPS[i]))
+        i++;
+    return i;
+}
+
+/*
+ * The dual over several participations, where it is above `found`. A climb's last digits depend on every rounding on its
+ * way: 20 bits of the bound are kept.
+ */
+static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
+                                const dpmf_evaluate_options *o, dpmf_lower_bound *found) {
+    const int bits = 20;
+    dpmf_i_optimum_epochs_lower dual;
+    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, &o->run, &dual));
+    double rms = dual.rms_loss > 0 ? round_to(bits, dual.rms_loss) : 0;
+    double max = dual.max_loss > 0 ? round_to(bits, dual.max_loss) : 0;
+    if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
+        found->max_loss = fmax(found->max_loss, max);
+        return DPMF_OK;
+    }
+    const int both = max >= rms && max >= found->max_loss;
+    const int class = gap_class(both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap);
+    *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
+                                SCOPE[participation->pattern != DPMF_I_WORKLOAD_FIXED ? CONTAINED
+                                      : dual.foretold                                 ? FORETOLD
+                                      : both                                          ? EPOCHS + class
+                                                                                      : EPOCHS_RMS + class]};
+    return DPMF_OK;
+}
+
+static int is_of_epochs(const char *scope) {
+    return strncmp(scope, EPOCHS_TEXT, sizeof EPOCHS_TEXT - 1) == 0;
+}
+
+/* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
-                             const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+                             const dpmf_evaluate_options *o, const char *like, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
+    dpmf_lower_bound found = {0};
     if (p.count == 1) {
         TRY(single_bound(a, o, out));
         if (out->scope != NULL) return DPMF_OK;
     }
-    double nuclear = 0;
-    dpmf_lower_bound one = {0}, found = {0};
-    TRY(dpmf_i_optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
-    if (p.count > 1 && a->form != DPMF_I_WORKLOAD_OPERATOR) TRY(contribution(a, &p, o->weights, &one));
-    nuclear /= sqrt((double)p.apart * (double)a->steps);
-    found.rms_loss = fmax(nuclear, one.rms_loss);
-    found.max_loss = fmax(nuclear, one.max_loss);
-    if (!isfinite(found.max_loss) || !(found.rms_loss > 0)) { /* beyond the range of a double, or none known */
-        *out = (dpmf_lower_bound){0};
-        return DPMF_OK;
-    }
+    TRY(elementary(a, &p, o, &found));
+    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, &found));
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    out->rms_loss = times * round_down(found.rms_loss);
-    out->max_loss = times * round_down(found.max_loss);
-    out->scope = SCOPE[nuclear < one.rms_loss   ? CONTRIBUTION
-                       : nuclear < one.max_loss ? NUCLEAR_AND_CONTRIBUTION
-                                                : NUCLEAR];
+    *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;
 }
 
@@ -200,6 +278,17 @@ static dpmf_status check_options(const dpmf_workload *a, const dpmf_participatio
     return o->weights == NULL ? DPMF_OK : dpmf_i_optimum_check_weights(a->steps, o->weights);
 }
 
+dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_participation *participation,
+                                            const dpmf_evaluate_options *o, const char *scope, dpmf_lower_bound *out,
+                                            double *tolerance) {
+    dpmf_lower_bound found = {0};
+    TRY(check_options(workload, participation, o));
+    TRY(strongest(workload, participation, o, scope, &found));
+    *tolerance = found.scope != NULL && is_of_epochs(found.scope) ? 1e-5 : 0;
+    *out = found;
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
@@ -208,7 +297,7 @@ dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_p
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
-    if (wanted) TRY(strongest(workload, participation, &o, &found));
+    if (wanted) TRY(strongest(workload, participation, &o, NULL, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "no proven lower bound is known for workload %s of %lld steps under participation %s",

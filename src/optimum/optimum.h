@@ -7,6 +7,7 @@
 #include "optimum/epochs/epochs.h"
 #include "optimum/epochs/forms.h"
 #include "optimum/epochs/full.h"
+#include "optimum/patterns/patterns.h"
 #include "workload/workload.h"
 
 /*
@@ -44,6 +45,15 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_check_weights(int64_t steps, const do
 
 /* The constant equal to `text` among the scopes of lower bounds, or NULL. */
 const char *dpmf_i_optimum_lower_bound_scope(const char *text);
+
+/*
+ * The bound of the kind that `scope` names, at any size: what a file claims is to be found again, though stronger bounds
+ * have become known. *tolerance: how far, relatively, two climbs of the same dual may end apart; 0 for other bounds.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload,
+                                                            const dpmf_participation *participation,
+                                                            const dpmf_evaluate_options *options, const char *scope,
+                                                            dpmf_lower_bound *out, double *tolerance);
 
 /*
  * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where

@@ -74,7 +74,7 @@ class Optimum(Case):
                           "--optimize-participation", "single")
         self.assertGreater(other["sensitivity"]["value"], 1)
         self.assertLess(own["rms_loss"], other["rms_loss"])
-        self.assertIn("vanishes", own["lower_bound"]["scope"])
+        self.assertIn("any mechanism", own["lower_bound"]["scope"])
         self.assertLessEqual(own["ratio"], 1 + 1e-6)
         self.refused(1, "optimize", "--family", "tvblt", "--steps", 64, "--participation", "minsep:4,16",
                      says="single and cyclic participation")
@@ -228,10 +228,20 @@ class Families(Case):
         full = self.json("optimize", "--family", "dense", "--steps", 10, "--participation", "full", "--bound", "none")
         self.assertEqual(full["outcome"], "converged")
 
-    def test_dense_under_separation_is_banded(self):
-        found = self.reaches(9, "--family", "dense", "--steps", 64, "--participation", "minsep:4,16")
-        banded = self.reaches(9, "--family", "banded", "--bands", 16, "--steps", 64, "--participation", "minsep:4,16")
-        self.near(found["rms_loss"], banded["rms_loss"], 1e-5)
+    def test_dense_under_separation_and_shuffled_is_the_optimum_of_all(self):
+        """Values: tests/python/reference_patterns.py."""
+        for participation, value in (("minsep:3,3", 2.811739), ("shuffled:3,3", 2.944271)):
+            found = self.json("optimize", "--family", "dense", "--steps", 9, "--participation", participation, "--bound", "none")
+            self.assertEqual(found["outcome"], "converged")
+            self.near(found["rms_loss"], value, 2e-6)
+            self.assertTrue(found["optimum"]["scope"].startswith("all mechanisms"))
+        banded = self.json("optimize", "--family", "banded", "--bands", 3, "--steps", 9, "--participation", "minsep:3,3", "--bound", "none")
+        self.assertLess(2.8118, banded["rms_loss"])
+
+    def test_the_part_of_the_family_that_was_searched_is_said(self):
+        args = ("optimize", "--family", "toeplitz", "--steps", 15, "--bound", "none", "--participation")
+        self.assertEqual(self.json(*args, "cyclic:3,5")["searched"], "coefficients of any sign")
+        self.assertEqual(self.json(*args, "minsep:3,5")["searched"], "non-negative coefficients that do not rise")
 
     def test_an_interrupted_optimize_leaves_nothing(self):
         import signal

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 64, ROWS_MAX = 100 };
+enum { STEPS = 64, SEPARATION = 16, ROWS_MAX = 100 };
 
 /* Both sides are optimized to about 1e-6; a local minimum or a wrong sensitivity shows at once. */
 static const double AGREE = 1e-4;
@@ -50,6 +50,17 @@ static int read_table(void **state) {
     return 0;
 }
 
+/* Brute force looked at fewer: positive and falling coefficients, where the library looks at all signs. */
+static int is_wider(const row *r) {
+    return strncmp(r->participation, "cyclic", 6) == 0 &&
+           (strcmp(r->family, "toeplitz") == 0 || strcmp(r->family, "blt") == 0);
+}
+
+/* Its dense C under min-separation vanishes between the steps of one unit: that is banded with as many bands. */
+static int is_vanishing(const row *r) {
+    return strncmp(r->participation, "minsep", 6) == 0 && strcmp(r->family, "dense") == 0;
+}
+
 static double best_loss(const row *r) {
     static const char normalized[] = "banded-toeplitz-normalized";
     dpmf_optimize_options options = dpmf_optimize_options_defaults();
@@ -60,14 +71,15 @@ static double best_loss(const row *r) {
     dpmf_evaluation result;
     int within = strcmp(r->family, normalized) == 0, max_loss = strcmp(r->loss, "max") == 0;
     options.loss = max_loss ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    options.bands = r->bands;
+    options.bands = is_vanishing(r) ? SEPARATION : r->bands;
     options.buffers = r->buffers;
     options.normalize = within ? DPMF_NORMALIZE_WITHIN : DPMF_NORMALIZE_NONE;
     check_ok(dpmf_workload_create(STEPS, NULL, &workload));
     check_ok(dpmf_participation_parse(r->participation, STEPS, &participation));
-    check_ok(dpmf_optimize(within ? "banded-toeplitz" : r->family, workload, participation, &options, &strategy, &how));
+    const char *family = within ? "banded-toeplitz" : is_vanishing(r) ? "banded" : r->family;
+    check_ok(dpmf_optimize(family, workload, participation, &options, &strategy, &how));
     check_ok(dpmf_evaluate(workload, participation, strategy, NULL, &result, NULL));
-    assert_int_equal(result.sensitivity.kind, DPMF_EXACT);
+    assert_true(result.sensitivity.kind == DPMF_EXACT || (is_wider(r) && result.sensitivity.kind == DPMF_UPPER_BOUND));
     dpmf_strategy_free(strategy);
     dpmf_participation_free(participation);
     dpmf_workload_free(workload);
@@ -82,7 +94,7 @@ static void compare(table *t, const char *family) {
         if (strcmp(r->family, family) != 0) continue;
         r->found = best_loss(r);
         rows++;
-        if (fabs(r->found / r->value - 1) <= AGREE) continue;
+        if (fabs(r->found / r->value - 1) <= AGREE || (is_wider(r) && r->found < r->value)) continue;
         print_error("%s, %d bands, %d buffers, %s, %s: %.9f, brute force %.9f\n", r->family, r->bands, r->buffers,
                     r->participation, r->loss, r->found, r->value);
         wrong++;

@@ -3,6 +3,8 @@
 #ifndef DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 #define DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 
+#include <string.h>
+
 #include "optimize/toeplitz/toeplitz.h"
 #include "support/check.h"
 
@@ -61,7 +63,8 @@ static made make(const wish *w) {
 static double loss_of(const wish *w) {
     made m = make(w);
     double loss = m.loss;
-    assert_int_equal(m.figures.sensitivity.kind, DPMF_EXACT);
+    if (strncmp(w->participation, "cyclic", 6) != 0) /* where signs are mixed, and a bound may be all that is known */
+        assert_int_equal(m.figures.sensitivity.kind, DPMF_EXACT);
     undo(&m);
     return loss;
 }

@@ -9,6 +9,9 @@
  * spacing, and the best with one buffer less and a pair of gaps more, in its widest intervals and around 1. The best
  * end is kept. Where a loss costs O(n) (other workloads, weights, columns normalized within), the search is made for
  * prefix sums without weights, whose loss has a closed form, and only its end is taken over as a start.
+ *
+ * All of these have positive scales. For small problems the search goes on among scales of any sign
+ * (optimize/blt/mixed.c), with as many buffers as were asked for or chosen here.
  */
 #include "optimize/blt/blt.h"
 
@@ -306,13 +309,12 @@ static dpmf_status set_problem(const dpmf_i_optimize_task *task, double *respons
     return DPMF_OK;
 }
 
-static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const found *best, dpmf_strategy **out) {
-    dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(best->count, best->x);
+static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const dpmf_i_strategy_blt_parameters *c,
+                                 dpmf_strategy **out) {
     dpmf_strategy *plain = NULL;
-    assert(c.count == best->count);
     if (task->options->normalize == DPMF_NORMALIZE_NONE)
-        return dpmf_i_strategy_blt_create(task->workload->steps, &c, out);
-    TRY(dpmf_i_strategy_blt_create(task->workload->steps, &c, &plain));
+        return dpmf_i_strategy_blt_create(task->workload->steps, c, out);
+    TRY(dpmf_i_strategy_blt_create(task->workload->steps, c, &plain));
     dpmf_status status = dpmf_strategy_create_normalized(plain, out);
     dpmf_strategy_free(plain);
     return status;
@@ -336,13 +338,18 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
         l->problem.normalized = &work;
     }
     TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
-    const found *best = &l->ends[count];
-    if (out != NULL) TRY_DONE(make_strategy(task, best, out));
-    *result = (dpmf_optimization){.outcome = best->end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
-                                  .iterations = l->iterations,
+    dpmf_i_base_minimum end = l->ends[count].end;
+    dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(count, l->ends[count].x);
+    const int mixed = dpmf_i_optimize_blt_mixed_fits(task);
+    end.iterations = l->iterations;
+    if (mixed) TRY_DONE(dpmf_i_optimize_blt_mixed(task, end.f, &c, &end));
+    if (out != NULL) TRY_DONE(make_strategy(task, &c, out));
+    *result = (dpmf_optimization){.outcome = end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = end.iterations,
                                   .nodes = count,
                                   .optimum_upper = INFINITY,
-                                  .stationarity = best->end.gradient};
+                                  .searched = mixed ? DPMF_I_OPTIMIZE_ANY_SIGN : DPMF_I_OPTIMIZE_FALLING,
+                                  .stationarity = end.gradient};
 done:
     dpmf_i_base_free(response);
     dpmf_i_base_free(emphasis);

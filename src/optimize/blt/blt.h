@@ -3,6 +3,8 @@
 #ifndef DPMF_OPTIMIZE_BLT_H
 #define DPMF_OPTIMIZE_BLT_H
 
+#include "base/minimize.h"
+#include "optimize/optimize.h"
 #include "strategy/strategy.h"
 
 enum { DPMF_I_OPTIMIZE_BLT_UNKNOWNS = 2 * DPMF_I_STRATEGY_BLT_MAX };
@@ -55,5 +57,14 @@ dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_at(int count, const double *x
  */
 void dpmf_i_optimize_blt_gaps(int count, const double *x, double *gaps);
 void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x);
+
+/* ---- scales of any sign: optimize/blt/mixed.c ---- */
+
+/* Single, cyclic or full participation, and small enough? */
+int dpmf_i_optimize_blt_mixed_fits(const dpmf_i_optimize_task *task);
+
+/* The best from `blt`, whose ln loss is `before`; both are unchanged, but for the iterations, if none is better. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, double before,
+                                                      dpmf_i_strategy_blt_parameters *blt, dpmf_i_base_minimum *out);
 
 #endif

@@ -11,7 +11,9 @@
  * squared sensitivity for c >= 0 (cyclic, full) and, not rising, under min-separation. h_0 > 0 >= h_1, h_2, ... makes
  * c >= 0 (c_i is a sum of products of -h_j/h_0), so that h_0 = x_0^2, h_j = -x_j^2 there. Under min-separation a
  * barrier keeps c from rising: -mu sum_i ln(1 - c_i/c_{i-1}) over the first entries, with mu falling to where it no
- * longer matters; later entries, which follow the slowest mode, are only watched.
+ * longer matters; later entries, which follow the slowest mode, are only watched. Under cyclic and full participation,
+ * where small enough, h of any signs is searched then, with the sensitivity that it has (optimize/toeplitz/mixed.c): for
+ * momentum that is worth up to 5 percent.
  */
 #include "optimize/toeplitz/toeplitz.h"
 
@@ -25,13 +27,16 @@
 #include <string.h>
 
 enum { ITERATIONS = 2000, CHUNK = 1024, BARRIER_BANDS = 8 /* times the bands: entries with a barrier */ };
-static const double REST = 1e-17; /* of the sum of |c|, that may be left out */
+static const char INVERSE_SIGNED[] = "bands of the inverse that are not positive after the first";
+static const double GAIN_LEAST = 1e-9; /* of ln loss: less is not worth signs whose sensitivity is harder to prove */
+static const double REST = 1e-17;      /* of the sum of |c|, that may be left out */
 
 typedef struct inverse_problem {
     int64_t n, bands;
     int signed_ones, monotone;
     double barrier; /* mu */
     dpmf_i_optimize_toeplitz_pattern pattern;
+    dpmf_i_optimize_toeplitz_mixed mixed; /* used if its memory is there */
     dpmf_i_workload_recursion_form recursion;
     dpmf_i_optimize_toeplitz_error weigher; /* only its u_i */
     double oo, om, mm;                      /* the quadratic form of the rest */
@@ -124,7 +129,10 @@ static dpmf_status log_sensitivity(inverse_problem *p, double *value) {
     double square = 0;
     *value = INFINITY;
     if (m == 0) return DPMF_OK;
-    TRY(dpmf_i_optimize_toeplitz_square(&p->pattern, m, p->c, &square, p->by_c));
+    if (p->mixed.memory != NULL)
+        TRY(dpmf_i_optimize_toeplitz_mixed_square(&p->mixed, m, p->c, &square, p->by_c));
+    else
+        TRY(dpmf_i_optimize_toeplitz_square(&p->pattern, m, p->c, &square, p->by_c));
     if (!isfinite(square) || !(square > 0)) return DPMF_OK;
     for (int64_t i = 0; i < m; i++)
         p->by_c[i] *= 0.5 / square;
@@ -168,6 +176,7 @@ static void close_problem(inverse_problem *p) {
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         dpmf_i_base_free(arrays[i]);
     dpmf_i_optimize_toeplitz_error_free(&p->weigher);
+    dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
 }
 
 static dpmf_status open_problem(const dpmf_i_optimize_task *task, inverse_problem *p) {
@@ -266,6 +275,43 @@ static dpmf_status descend_inverse(inverse_problem *p, const dpmf_run *run, doub
     return DPMF_OK;
 }
 
+/* The search among all signs from `start`; x gets its end, as bands, if that is better than found->f. */
+static dpmf_status try_signs(inverse_problem *p, const dpmf_run *run, double *start, double *x,
+                             dpmf_i_base_minimum *found) {
+    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
+    dpmf_i_base_minimum end = {0};
+    const int before = found->iterations;
+    TRY(dpmf_i_optimize_toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
+    if (end.f < found->f - GAIN_LEAST) {
+        *found = end;
+        memcpy(x, start, (size_t)p->bands * sizeof *x);
+    }
+    found->iterations = before + end.iterations;
+    return DPMF_OK;
+}
+
+/* From x, parameters with signs, to bands of any sign, no worse. */
+static dpmf_status widen(const dpmf_i_optimize_task *task, inverse_problem *p, double *x, dpmf_i_base_minimum *found) {
+    double *start = NULL;
+    dpmf_status status = DPMF_OK;
+    coefficients_of(p, x, p->h);
+    memcpy(x, p->h, (size_t)p->bands * sizeof *x);
+    p->signed_ones = 0;
+    TRY_DONE(dpmf_i_base_alloc_doubles(p->bands, "the parameters", &start));
+    TRY_DONE(dpmf_i_optimize_toeplitz_mixed_create(&p->pattern, &p->mixed));
+    memcpy(start, x, (size_t)p->bands * sizeof *x);
+    TRY_DONE(try_signs(p, &task->options->run, start, x, found));
+    TRY_DONE(start_point(task->workload, p, start));
+    TRY_DONE(try_signs(p, &task->options->run, start, x, found));
+done:
+    dpmf_i_base_free(start);
+    return status;
+}
+
+static const char *class_of(const inverse_problem *p) {
+    return p->monotone ? DPMF_I_OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : DPMF_I_OPTIMIZE_ANY_SIGN;
+}
+
 dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpmf_strategy **out,
                                            dpmf_optimization *result) {
     inverse_problem p = {0};
@@ -276,11 +322,14 @@ dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpm
     TRY_DONE(dpmf_i_base_alloc_doubles(p.bands, "the parameters", &x));
     TRY_DONE(start_point(task->workload, &p, x));
     TRY_DONE(descend_inverse(&p, &task->options->run, x, &found));
+    if (p.signed_ones && dpmf_i_optimize_toeplitz_mixed_fits(task->participation, p.n))
+        TRY_DONE(widen(task, &p, x, &found));
     coefficients_of(&p, x, p.h);
     if (out != NULL) TRY_DONE(make_strategy(task, &p, out));
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
+                                  .searched = class_of(&p),
                                   .stationarity = found.gradient * dpmf_i_base_norm(p.bands, x)};
 done:
     close_problem(&p);

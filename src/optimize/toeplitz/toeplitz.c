@@ -15,6 +15,10 @@
  *                                                     being parts of it
  *     min-separation        c_i = sum_{j>=i} x_j^2    non-negative and non-increasing
  *
+ * Under cyclic and full participation, up to 1024 steps and 32 participations, the search goes on from there, and from
+ * the square root, with coefficients of any sign and the sensitivity that they have (optimize/toeplitz/mixed.c): some
+ * negative ones make the columns of one unit orthogonal, which is worth up to half a percent. The better end is kept.
+ *
  * E comes from optimize/toeplitz/error.c for Toeplitz workloads, and from optimize/toeplitz/columns.c for schedules and
  * for the best C with normalized columns (McKenna 2024, Appendix K), where S = k |c|^2 is what is left outside.
  */
@@ -34,13 +38,16 @@ enum {
     ROUNDS = 30 /* of the method of multipliers; half a dozen are usual */
 };
 
+static const double GAIN_LEAST = 1e-9; /* of ln loss: less is not worth signs whose sensitivity is harder to prove */
+
 typedef enum signs { FREE, NON_NEGATIVE, MONOTONE } signs;
 
 typedef struct problem {
     int64_t bands;
     signs signs;
     dpmf_i_optimize_toeplitz_pattern pattern;
-    double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
+    dpmf_i_optimize_toeplitz_mixed mixed; /* used if its memory is there: signs are free */
+    double columns_count;                 /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
     dpmf_i_optimize_toeplitz_error error;
     dpmf_i_optimize_toeplitz_columns columns; /* used if its memory is there */
     double *c, *by_square, *by_error;
@@ -66,6 +73,8 @@ static void to_parameters(const problem *p, const double *x, double *gradient) {
 }
 
 static dpmf_status square_of(problem *p, double *value) {
+    if (p->mixed.memory != NULL)
+        return dpmf_i_optimize_toeplitz_mixed_square(&p->mixed, p->bands, p->c, value, p->by_square);
     if (p->columns_count == 0) return dpmf_i_optimize_toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
     double norm = dpmf_i_base_norm(p->bands, p->c);
     *value = p->columns_count * norm * norm;
@@ -84,7 +93,7 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     else
         TRY(dpmf_i_optimize_toeplitz_error_value(&p->error, p->c, &error, p->by_error));
     *f = INFINITY;
-    if (!isfinite(error) || !(square > 0) || !(error > 0)) return DPMF_OK;
+    if (!isfinite(error) || !isfinite(square) || !(square > 0) || !(error > 0)) return DPMF_OK;
     *f = 0.5 * (log(square) + log(error));
     for (int64_t i = 0; i < p->bands; i++)
         gradient[i] = 0.5 * (p->by_square[i] / square + p->by_error[i] / error);
@@ -97,6 +106,7 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
 static void close_problem(problem *p) {
     dpmf_i_optimize_toeplitz_error_free(&p->error);
     dpmf_i_optimize_toeplitz_columns_free(&p->columns);
+    dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
     dpmf_i_base_free(p->c);
     dpmf_i_base_free(p->by_square);
     dpmf_i_base_free(p->by_error);
@@ -263,6 +273,52 @@ done:
     return status;
 }
 
+/* ---- any sign ---- */
+
+static int may_widen(const dpmf_i_optimize_task *task, const problem *p) {
+    const int by_rounds = p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX;
+    return p->signs == NON_NEGATIVE && !by_rounds &&
+           dpmf_i_optimize_toeplitz_mixed_fits(task->participation, task->workload->steps);
+}
+
+/* The search among all signs from `start`; x gets its end, as coefficients, if that is better than found->f. */
+static dpmf_status try_signs(problem *p, const dpmf_run *run, double *start, double *x, dpmf_i_base_minimum *found) {
+    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
+    dpmf_i_base_minimum end = {0};
+    TRY(dpmf_i_optimize_toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
+    end.iterations += found->iterations;
+    if (!(end.f < found->f - GAIN_LEAST)) {
+        found->iterations = end.iterations;
+        return DPMF_OK;
+    }
+    *found = end;
+    memcpy(x, start, (size_t)p->bands * sizeof *x);
+    return DPMF_OK;
+}
+
+/* From x, parameters of non-negative coefficients, to coefficients of any sign, no worse. */
+static dpmf_status widen(const dpmf_i_optimize_task *task, problem *p, double *x, dpmf_i_base_minimum *found) {
+    double *start = NULL;
+    TRY(dpmf_i_base_alloc_doubles(p->bands, "the coefficients", &start));
+    dpmf_status status = DPMF_OK;
+    coefficients_of(p, x, start);
+    memcpy(x, start, (size_t)p->bands * sizeof *x);
+    p->signs = FREE;
+    TRY_DONE(dpmf_i_optimize_toeplitz_mixed_create(&p->pattern, &p->mixed));
+    TRY_DONE(try_signs(p, &task->options->run, start, x, found));
+    TRY_DONE(square_root(task->workload, p->bands, start));
+    TRY_DONE(try_signs(p, &task->options->run, start, x, found));
+done:
+    dpmf_i_base_free(start);
+    return status;
+}
+
+static const char *class_of(const problem *p) {
+    return p->signs == FREE           ? DPMF_I_OPTIMIZE_ANY_SIGN
+           : p->signs == NON_NEGATIVE ? DPMF_I_OPTIMIZE_NON_NEGATIVE
+                                      : DPMF_I_OPTIMIZE_FALLING;
+}
+
 static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int whole, dpmf_strategy **out,
                             dpmf_optimization *result) {
     problem p = {0};
@@ -273,11 +329,13 @@ static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int
     TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the parameters", &x));
     TRY_DONE(start_point(task, &p, x, &found));
     TRY_DONE(minimize_all(&p, task, x, &found));
+    if (may_widen(task, &p)) TRY_DONE(widen(task, &p, x, &found));
     coefficients_of(&p, x, p.c);
     if (out != NULL) TRY_DONE(make_strategy(task, &p, whole, out));
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
+                                  .searched = class_of(&p),
                                   .stationarity = found.gradient * dpmf_i_base_norm(bands, x)};
 done:
     close_problem(&p);

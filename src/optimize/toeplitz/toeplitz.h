@@ -10,6 +10,7 @@
 #ifndef DPMF_OPTIMIZE_TOEPLITZ_H
 #define DPMF_OPTIMIZE_TOEPLITZ_H
 
+#include "base/minimize.h"
 #include "kernels/toeplitz.h"
 #include "optimize/optimize.h"
 #include "workload/workload.h"
@@ -66,6 +67,42 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_parti
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimize_toeplitz_pattern *pattern,
                                                             int64_t bands, const double *c, double *value,
                                                             double *gradient);
+
+/* ---- S for coefficients of any sign: optimize/toeplitz/mixed.c ---- */
+
+enum { DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX = 1024, DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX = 32 };
+
+typedef struct dpmf_i_optimize_toeplitz_mixed {
+    dpmf_i_optimize_toeplitz_pattern pattern;
+    double mu;           /* how smooth */
+    int proven;          /* the value is an upper bound of S, not S_mu */
+    int warm;            /* d is that of a point nearby */
+    double *memory;      /* all of the arrays below */
+    double *x, *y;       /* k x k: X on the first pattern, the best Y */
+    double *hessian;     /* k x k */
+    double *d;           /* k: sum d >= S */
+    double *slope, *lag; /* k */
+} dpmf_i_optimize_toeplitz_mixed;
+
+/* Cyclic or full participation, several times, and small enough for the search? */
+int dpmf_i_optimize_toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n);
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_create(const dpmf_i_optimize_toeplitz_pattern *pattern,
+                                                                  dpmf_i_optimize_toeplitz_mixed *out);
+void dpmf_i_optimize_toeplitz_mixed_free(dpmf_i_optimize_toeplitz_mixed *m);
+
+/* S_mu, or the upper bound, and its gradient unless NULL. INFINITY where c is no use. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands,
+                                                                  const double *c, double *value, double *gradient);
+
+/*
+ * Minimizes an objective that uses m, with mu falling; out->f is the value with the proven S. INFINITY, and x as it has
+ * become, where the start is outside the domain.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
+                                                                   const dpmf_i_base_objective *objective,
+                                                                   const dpmf_run *run, double *x,
+                                                                   dpmf_i_base_minimum *out);
 
 /* ---- E for schedules and normalized columns: optimize/toeplitz/columns.c ---- */
 

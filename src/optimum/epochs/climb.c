@@ -34,6 +34,7 @@
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
     dpmf_i_base_free(c->y);
     dpmf_i_base_free(c->best);
+    dpmf_i_base_free(c->trend);
     dpmf_i_base_free(c->point.lower);
     dpmf_i_base_free(c->point.p);
     dpmf_i_base_free(c->point.blocks);
@@ -48,10 +49,12 @@ void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
  * and the dual, whose maximum is then at the edge of its domain, comes near only.
  */
 static dpmf_status contribution_bound(const dpmf_i_optimum_epochs *e, double *bound) {
+    const double work = 2e7; /* the first unit has the longest sums; of many, some are tried */
     double *sums = NULL, largest = 0;
+    int64_t every = 1 + (int64_t)((double)e->b * (double)e->n / work);
     TRY(dpmf_i_base_alloc_doubles(e->n, "one unit's contribution", &sums));
     dpmf_status status = DPMF_OK;
-    for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i++) {
+    for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i += every) {
         double total = 0;
         memset(sums, 0, (size_t)e->n * sizeof *sums);
         for (int64_t t = i; t < e->n; t += e->b)
@@ -77,6 +80,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
     TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.y));
     TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.best));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c.first_weight, "the trend of V", &c.trend));
     TRY_DONE(contribution_bound(e, &c.lower));
     TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
     TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
@@ -87,6 +91,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
     }
     for (int64_t t = c.first_weight; t < c.unknowns; t++)
         c.y[t] = 1;
+    TRY_DONE(dpmf_i_optimum_epochs_climb_guess(&c));
     *out = c;
     c = (dpmf_i_optimum_epochs_climb){0};
 done:
@@ -301,6 +306,19 @@ done:
     }
     dpmf_i_base_free(gradient);
     return status;
+}
+
+dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *c) {
+    const dpmf_i_optimum_epochs_point *p = &c->point;
+    int outside = 0;
+    assert(!c->epochs->max_loss && !c->epochs->dense);
+    unpack(c, c->y, &c->point);
+    c->epochs->only_traces = 1;
+    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    if (outside) return DPMF_OK;
+    double trust = fmax(0, 1 - p->error);
+    c->lower = fmax(c->lower, p->trace / sum_of_diagonals(c, c->y) * p->trace * trust * trust);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *c) {

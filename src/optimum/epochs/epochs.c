@@ -107,6 +107,11 @@ void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *e) {
     *e = (dpmf_i_optimum_epochs){0};
 }
 
+double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *e) {
+    double n = (double)e->n, k = (double)e->k, blocks = e->shape.p > 1 ? 3 : 1;
+    return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : blocks * n * k * k);
+}
+
 /* ---- the interval ---- */
 
 void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse) {
@@ -179,9 +184,10 @@ static dpmf_status run_node(void *context, int64_t item, int worker) {
     dpmf_i_optimum_epochs *e = j->e;
     dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
     int64_t size = e->b * e->k * e->k;
+    double *blocks = e->partial + (e->only_traces ? worker : item) * size;
     dpmf_i_optimum_epochs_node_run(&e->shape, j->lower, e->rule.shift[item], node);
-    dpmf_i_optimum_epochs_node_diagonal(&e->shape, node, e->partial + item * size);
-    e->traces[item] = dpmf_i_base_dot(size, e->v, e->partial + item * size);
+    dpmf_i_optimum_epochs_node_diagonal(&e->shape, node, blocks);
+    e->traces[item] = dpmf_i_base_dot(size, e->v, blocks);
     return DPMF_OK;
 }
 
@@ -246,7 +252,7 @@ static void choose_rule(dpmf_i_optimum_epochs *e, double tolerance, double low, 
 
 /* Room for what each node gives. */
 static dpmf_status make_room(dpmf_i_optimum_epochs *e) {
-    int64_t count = e->rule.count;
+    int64_t count = e->only_traces ? e->workers : e->rule.count;
     double *partial = NULL, *rows = NULL;
     if (count <= e->room) return DPMF_OK;
     e->room = 0;
@@ -257,7 +263,7 @@ static dpmf_status make_room(dpmf_i_optimum_epochs *e) {
     e->partial = partial;
     if (e->max_loss) TRY(dpmf_i_base_alloc_doubles(e->k * e->b * count, "the rows of each node", &rows));
     e->partial_rows = rows;
-    e->room = e->rule.count;
+    e->room = (int)count;
     return DPMF_OK;
 }
 
@@ -282,9 +288,9 @@ static dpmf_status eval_blocks(dpmf_i_optimum_epochs *e, double tolerance, dpmf_
     memset(point->blocks, 0, (size_t)size * sizeof *point->blocks);
     point->trace = 0;
     for (int node = 0; node < e->rule.count; node++) {
-        const double *blocks = e->partial + node * size;
+        const double *blocks = e->partial + (e->only_traces ? 0 : node * size);
         double weight = e->rule.weight[node], part = weight * e->traces[node];
-        for (int64_t i = 0; i < size; i++)
+        for (int64_t i = 0; i < size && !e->only_traces; i++)
             point->blocks[i] += weight * blocks[i];
         point->trace += part;
         rounding += part * rounding_of(e, low, high, e->rule.shift[node]);

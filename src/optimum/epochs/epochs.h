@@ -31,6 +31,7 @@ typedef struct dpmf_i_optimum_epochs {
     int workers;
     double *partial, *partial_rows; /* what each node gives: b k k numbers, k b numbers */
     int room;                       /* for so many nodes */
+    int only_traces;                /* partial is room for each worker: the blocks are not kept */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
     double traces[DPMF_I_BASE_NODES_MAX];
     double *small, *large;       /* n each: bounds on the eigenvalues of V at each step */
@@ -46,6 +47,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *wo
                                                          int max_loss, const double *weights, dpmf_i_base_pool *pool,
                                                          dpmf_i_optimum_epochs *out);
 void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *epochs);
+/* Of one evaluation, roughly, in microseconds of one core: for deciding how many are worth it. */
+double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *epochs);
 
 /* A point of the dual, and what comes of it. */
 typedef struct dpmf_i_optimum_epochs_point {
@@ -70,6 +73,19 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *ep
                                                        const dpmf_i_optimum_epochs_point *point, double *x);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *epochs, double *x);
 
+/* X(V) for a V without structure (optimum/epochs/mean.c): A is given, the others are n x n (values, rows: n) and filled. */
+typedef struct dpmf_i_optimum_epochs_mean {
+    int64_t n;
+    const double *a;
+    double *lower, *w, *left, *x, *values, *rows;
+} dpmf_i_optimum_epochs_mean;
+/* p: weights of the steps, or NULL. `inside` = 0, and nothing else, where V is not positive definite. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_make(const dpmf_i_optimum_epochs_mean *m, const double *v,
+                                                            const double *p, double *trace, int *inside);
+/* A as a matrix; uses m->rows and m->values. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_load(const dpmf_workload *workload,
+                                                            const dpmf_i_optimum_epochs_mean *m, double *a);
+
 /* By singular values (optimum/epochs/dense.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *epochs);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *epochs,
@@ -90,6 +106,8 @@ typedef struct dpmf_i_optimum_epochs_climb {
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
+    double *
+        trend; /* what the last longer start added to V's part of y: where the next one leads (optimum/epochs/start.c) */
     dpmf_i_optimum_epochs_point point; /* of the last evaluation */
     double scale;                      /* f = scale / value */
     double barrier;                    /* mu: keeps V from being singular and weights from 0; 0: none */
@@ -97,6 +115,7 @@ typedef struct dpmf_i_optimum_epochs_climb {
     double lower, upper; /* the best of all evaluations, on the total squared loss or the squared max loss */
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
+    double spend;    /* on each level of the start, in the units of dpmf_i_optimum_epochs_cost; 0: 200 iterations */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* that is why it ended */
     int evaluations; /* in the last run */
@@ -105,11 +124,19 @@ typedef struct dpmf_i_optimum_epochs_climb {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *epochs, double tolerance,
                                                                const dpmf_run *run, dpmf_i_optimum_epochs_climb *out);
 void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
-/* y from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
+/* y from a closed form; and from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *climb);
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
+/* Climbs from that start, for `spend` at most; the trend is then what the climb has changed (optimum/epochs/start.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *climb, double spend);
+/* What V of this climb is expected to be at position i of epochs of b positions: theta, and the correlations. */
+void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *climb, int64_t b, int64_t i, double *theta,
+                                        double *correlations);
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
                                                             int iterations);
+/* The lower bound at y raised, and nothing else: for long runs, where all nodes' blocks are too much memory. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *climb);
 /* The point becomes that of the best upper bound; y stays. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *climb);
 /* Raises the lower bound by dpmf_i_optimum_epochs_nuclear at the point of the climb. */
@@ -117,6 +144,28 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_e
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const double *y, double *f,
                                                               double *gradient);
+/*
+ * Losses that no mechanism can beat (optimum/epochs/bound.c), and how far above them, relatively, one is known to be:
+ * infinite if that was not asked. 0 where nothing is known, or it takes too long.
+ */
+typedef struct dpmf_i_optimum_epochs_lower {
+    double rms_loss, max_loss, rms_gap, max_gap;
+    int foretold; /* the RMS bound is from a V that shorter epochs foretell */
+} dpmf_i_optimum_epochs_lower;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                        const double *weights, const dpmf_run *run,
+                                                        dpmf_i_optimum_epochs_lower *out);
+/*
+ * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs foretell
+ * (optimum/epochs/long.c): time hardly depends on b. 0 where V turns out not to be positive definite.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_long(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                       dpmf_i_base_pool *pool, const dpmf_run *run, double *lower);
+/* Bounds found before, by the digest of the question (optimum/epochs/recall.c); recall: 1 if it is known. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_digest(const dpmf_workload *workload, int64_t k, int64_t b,
+                                                         const double *weights, uint8_t digest[32]);
+int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs_lower *out);
+void dpmf_i_optimum_epochs_remember(const uint8_t digest[32], const dpmf_i_optimum_epochs_lower *found);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is

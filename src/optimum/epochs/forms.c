@@ -21,7 +21,6 @@
 #include "base/lower.h"
 #include "base/memory.h"
 #include "base/minimize.h"
-#include "base/svd.h"
 #include "optimum/epochs/epochs.h"
 #include "workload/workload.h"
 
@@ -59,16 +58,8 @@ static void forms_free(forms *f) {
         dpmf_i_base_free(all[i]);
 }
 
-static dpmf_status load_workload(forms *f) {
-    int64_t n = f->n;
-    for (int64_t t = 0; t < n; t++) {
-        memset(f->rows, 0, (size_t)n * sizeof *f->rows);
-        f->rows[t] = 1;
-        TRY(dpmf_workload_apply(f->task->workload, f->rows, f->values));
-        for (int64_t u = 0; u < n; u++)
-            f->a[u * n + t] = f->values[u];
-    }
-    return DPMF_OK;
+static dpmf_i_optimum_epochs_mean mean_of(const forms *f) {
+    return (dpmf_i_optimum_epochs_mean){f->n, f->a, f->lower, f->w, f->left, f->x, f->values, f->rows};
 }
 
 static void start_dual(forms *f) {
@@ -101,7 +92,8 @@ static dpmf_status forms_create(const dpmf_i_optimum_epochs_forms_task *task, fo
     TRY(dpmf_i_base_alloc_doubles(n, "rows", &f->rows));
     TRY(dpmf_i_base_alloc_doubles(f->unknowns, "the dual variables", &f->y));
     start_dual(f);
-    return load_workload(f);
+    const dpmf_i_optimum_epochs_mean mean = mean_of(f);
+    return dpmf_i_optimum_epochs_mean_load(task->workload, &mean, f->a);
 }
 
 /* ---- V from the unknowns, and back ---- */
@@ -160,40 +152,8 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
 
 /* X and the trace for V and p; 0 if V is not positive definite. */
 static dpmf_status evaluate_dual(forms *f, int *inside) {
-    int64_t n = f->n;
-    memcpy(f->lower, f->v, (size_t)(n * n) * sizeof *f->v);
-    dpmf_status status = dpmf_i_base_cholesky(n, f->lower);
-    *inside = status == DPMF_OK;
-    if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
-    const double *p = f->task->max_loss ? f->p : f->task->weights;
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t u = 0; u < n; u++) {
-            double sum = 0;
-            for (int64_t j = u; j <= t; j++)
-                sum += f->a[t * n + j] * f->lower[j * n + u];
-            f->w[t * n + u] = (p == NULL ? 1 : sqrt(p[t])) * sum;
-        }
-    TRY(dpmf_i_base_svd(n, f->w, f->values, f->left));
-    f->trace = dpmf_i_base_sum(n, f->values);
-    memset(f->x, 0, (size_t)(n * n) * sizeof *f->x);
-    for (int64_t j = 0; j < n; j++) { /* Y = Sigma^1/2 Z' L^-1, X = Y'Y */
-        double *row = f->w + j * n;
-        for (int64_t c = n - 1; c >= 0; c--) {
-            row[c] *= sqrt(f->values[j]);
-            for (int64_t r = c + 1; r < n; r++)
-                row[c] -= row[r] * f->lower[r * n + c];
-            row[c] /= f->lower[c * n + c];
-        }
-        for (int64_t t = 0; t < n; t++)
-            for (int64_t u = 0; u < n; u++)
-                f->x[t * n + u] += row[t] * row[u];
-    }
-    for (int64_t t = 0; t < n; t++) {
-        f->rows[t] = 0;
-        for (int64_t j = 0; j < n; j++)
-            f->rows[t] += f->values[j] * f->left[t * n + j] * f->left[t * n + j];
-    }
-    return DPMF_OK;
+    const dpmf_i_optimum_epochs_mean mean = mean_of(f);
+    return dpmf_i_optimum_epochs_mean_make(&mean, f->v, f->task->max_loss ? f->p : f->task->weights, &f->trace, inside);
 }
 
 static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {

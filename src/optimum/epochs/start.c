@@ -3,14 +3,53 @@
  * Where the climb of optimum/epochs/climb.c begins when epochs are long: at the solution for a quarter of the positions
  * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
  * is raised to that power, learning rates and weights are sampled.
+ *
+ * V changes as fast between the first two positions of an epoch as between the second and the fourth, whatever the length
+ * of the epoch; the same holds from its end. So positions correspond by the logarithms of their odds, ln((i + 1/2)/(b - i
+ * - 1/2)), in which first, middle and last ones meet. What then is left changes slowly and steadily with the length
+ * (prefix sums, three epochs of 16, 64 and 256 positions: correlations in the middle 0.470, 0.411, 0.362), so that the
+ * difference of the last two lengths, a little less of it each time, leads on to the next. Momentum has a length of its
+ * own, and of this nothing holds: there positions correspond by their share of the epoch.
  */
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "optimum/epochs/epochs.h"
 #include "workload/workload.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { COARSE_MIN = 16, COARSER = 4 };
+enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 16, SHORT = 32, SHORT_STEPS = 8 };
+static const double ONWARD = 0.8; /* of the last change, from one length to the next */
+
+/*
+ * Where there is nothing shorter: V = X^-1 A'A X^-1 at the optimum, and A'A of prefix sums has the correlations
+ * sqrt((n - u)/(n - t)) between steps t < u; X takes a part of them away. The diagonal falls along the epoch.
+ */
+dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *c) {
+    const double kept = 0.8, slope = 0.2;
+    const int64_t k = c->epochs->k, b = c->epochs->b;
+    double *l = NULL;
+    TRY(dpmf_i_base_alloc_doubles(k * k, "a factor of V", &l));
+    for (int64_t i = 0; i < b; i++) {
+        const double share = ((double)i + 0.5) / (double)b;
+        double *m = c->y + b + i * c->correlations;
+        c->y[i] = -slope * log(share / (1 - share));
+        for (int64_t e = 0; e < k; m += e, e++) {
+            double left = 1;
+            for (int64_t f = 0; f < e; f++) {
+                const double wanted = kept * sqrt(((double)(k - e) - share) / ((double)(k - f) - share));
+                l[e * k + f] = (wanted - dpmf_i_base_dot(f, l + e * k, l + f * k)) / l[f * k + f];
+                left -= l[e * k + f] * l[e * k + f];
+            }
+            l[e * k + e] = sqrt(left); /* 1 - kept at least: part of the identity is in it */
+            for (int64_t f = 0; f < e; f++)
+                m[f] = l[e * k + f] / l[e * k + e];
+        }
+    }
+    dpmf_i_base_free(l);
+    return DPMF_OK;
+}
 
 /* The fine step that coarse step t stands for. */
 static int64_t fine_step(const dpmf_i_optimum_epochs *e, int64_t coarse, int64_t t) {
@@ -43,22 +82,53 @@ done:
     return status;
 }
 
+/* The place among `coarse` positions of fine position i: by the logarithms of odds, or by the share. */
+static double place(int64_t fine, int64_t coarse, int by_share, int64_t i) {
+    const double odds = ((double)i + 0.5) / ((double)(fine - i) - 0.5);
+    const double scaled = by_share ? odds : pow(odds, log(2 * (double)coarse - 1) / log(2 * (double)fine - 1));
+    return fmin(fmax((double)coarse * scaled / (1 + scaled) - 0.5, 0), (double)(coarse - 1));
+}
+
 /*
- * to, `fine` records of `width` numbers, from `coarse` of them: cubic between the middles of their cells (Catmull and
- * Rom), for kinks would cost the dual little and the mechanism much.
+ * to += by x what `coarse` records of `width` numbers are at a place: cubic between them (Catmull and Rom), for kinks would
+ * cost the dual little and the mechanism much.
  */
-static void stretch(int64_t fine, int64_t coarse, int64_t width, const double *from, double *to) {
+static void add_between(int64_t coarse, int64_t width, double by, double at, const double *from, double *to) {
+    const int64_t j = (int64_t)at < coarse - 2 ? (int64_t)at : coarse - 2;
+    const int64_t before = j > 0 ? j - 1 : 0, after = j + 2 < coarse ? j + 2 : coarse - 1;
+    const double w = at - (double)j;
+    const double weight[4] = {w * (-0.5 + w * (1 - 0.5 * w)), 1 + w * w * (-2.5 + 1.5 * w),
+                              w * (0.5 + w * (2 - 1.5 * w)), w * w * (-0.5 + 0.5 * w)};
+    for (int64_t q = 0; q < width; q++)
+        to[q] += by * (weight[0] * from[before * width + q] + weight[1] * from[j * width + q] +
+                       weight[2] * from[(j + 1) * width + q] + weight[3] * from[after * width + q]);
+}
+
+/* V's part of the unknowns: the diagonals, then the correlations. */
+static void stretch_all(const dpmf_i_optimum_epochs_climb *from, double by, const double *numbers,
+                        const dpmf_i_optimum_epochs_climb *to, double *out) {
+    const int64_t fine = to->epochs->b, coarse = from->epochs->b;
+    const int by_share = to->epochs->workload->momentum > 0;
     for (int64_t i = 0; i < fine; i++) {
-        double at = ((double)i + 0.5) * (double)coarse / (double)fine - 0.5;
-        at = fmin(fmax(at, 0), (double)(coarse - 1));
-        int64_t j = (int64_t)at < coarse - 2 ? (int64_t)at : coarse - 2;
-        int64_t before = j > 0 ? j - 1 : 0, after = j + 2 < coarse ? j + 2 : coarse - 1;
-        double w = at - (double)j;
-        double weight[4] = {w * (-0.5 + w * (1 - 0.5 * w)), 1 + w * w * (-2.5 + 1.5 * w), w * (0.5 + w * (2 - 1.5 * w)),
-                            w * w * (-0.5 + 0.5 * w)};
-        for (int64_t q = 0; q < width; q++)
-            to[i * width + q] = weight[0] * from[before * width + q] + weight[1] * from[j * width + q] +
-                                weight[2] * from[(j + 1) * width + q] + weight[3] * from[after * width + q];
+        const double at = place(fine, coarse, by_share, i);
+        add_between(coarse, 1, by, at, numbers, out + i);
+        add_between(coarse, to->correlations, by, at, numbers + coarse, out + fine + i * to->correlations);
+    }
+}
+
+void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *c, int64_t b, int64_t i, double *theta,
+                                        double *correlations) {
+    const int64_t coarse = c->epochs->b;
+    const int by_share = c->epochs->workload->momentum > 0;
+    const double lengths = log((double)b / (double)coarse) / log(COARSER);
+    const double onward = by_share ? 0 : ONWARD * (1 - pow(ONWARD, lengths)) / (1 - ONWARD);
+    const double at = place(b, coarse, by_share, i);
+    *theta = 0;
+    memset(correlations, 0, (size_t)c->correlations * sizeof *correlations);
+    for (int part = 0; part < 2; part++) {
+        const double *from = part ? c->trend : c->y, by = part ? onward : 1;
+        add_between(coarse, 1, by, at, from, theta);
+        add_between(coarse, c->correlations, by, at, from + coarse, correlations);
     }
 }
 
@@ -68,6 +138,22 @@ static void stretch_weights(const dpmf_i_optimum_epochs_climb *from, dpmf_i_opti
         int64_t u = t / fine->b * coarse->b + t % fine->b * coarse->b / fine->b;
         to->y[to->first_weight + t] = from->y[from->first_weight + (u < coarse->n ? u : coarse->n - 1)];
     }
+}
+
+dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *c, double spend) {
+    const int64_t coarse = c->epochs->b;
+    const int alone = coarse / COARSER < COARSE_MIN; /* nobody below has climbed */
+    int iterations = spend > 0 ? (int)fmin(200, spend / dpmf_i_optimum_epochs_cost(c->epochs)) : 200;
+    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    const int least = alone ? COARSEST_STEPS : coarse <= SHORT ? SHORT_STEPS : 0; /* a trend needs two good ones */
+    if (iterations < least) iterations = least;
+    if (iterations < 2) return DPMF_OK;
+    for (int64_t i = 0; i < c->first_weight; i++)
+        c->trend[i] -= c->y[i]; /* minus what was stretched, without its trend */
+    TRY(dpmf_i_optimum_epochs_climb_run(c, 1e-5, iterations));
+    for (int64_t i = 0; i < c->first_weight; i++)
+        c->trend[i] = alone ? 0 : c->trend[i] + c->y[i];
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
@@ -81,11 +167,13 @@ dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
     TRY_DONE(coarsen(e, coarse, &workload, &weights));
     TRY_DONE(dpmf_i_optimum_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
     TRY_DONE(dpmf_i_optimum_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
+    climb.spend = c->spend;
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_start(&climb));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_run(&climb, 1e-5, 200));
-    stretch(e->b, coarse, 1, climb.y, c->y);
-    stretch(e->b, coarse, c->correlations, climb.y + coarse, c->y + e->b);
+    TRY_DONE(dpmf_i_optimum_epochs_climb_coarse(&climb, c->spend));
+    memset(c->trend, 0, (size_t)c->first_weight * sizeof *c->trend);
+    if (e->workload->momentum == 0) stretch_all(&climb, ONWARD, climb.trend, c, c->trend);
+    memcpy(c->y, c->trend, (size_t)c->first_weight * sizeof *c->y);
+    stretch_all(&climb, 1, climb.y, c, c->y);
     if (e->max_loss) stretch_weights(&climb, c);
 done:
     dpmf_i_optimum_epochs_climb_free(&climb);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The squared sensitivity of a Toeplitz C whose coefficients may have any signs, under cyclic or full participation,
+ * as a smooth function with its gradient.
+ *
+ * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
+ * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
+ *
+ *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/ascent.c).
+ *
+ * S has kinks, and the best coefficients often lie in one: where X vanishes between two steps of a unit any Y is best.
+ * So a search follows
+ *
+ *     S_mu = max <X,Y> + mu t ln det Y,   t = tr X / k,   S_mu <= S,
+ *
+ * with mu falling. It is smooth, and scales like S. Its dual is min sum d - mu t ln det(Diag(d) - X), found by Newton's method:
+ * Y = mu t (Diag(d) - X)^-1 has ones on its diagonal there, and sum d - <X,Y> = k mu t. So sum d is an upper bound of
+ * S, proven and as near as mu is small; searches are judged by it. dS_mu/dX = Y + mu ln det(Y)/k I.
+ */
+#include "optimize/toeplitz/toeplitz.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "base/minimize.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NEWTON_MAX = 60, ITERATIONS = 1000 };
+static const double FIRST_MU = 1e-2, LAST_MU = 1e-8, PROOF_MU = 1e-10;
+
+int dpmf_i_optimize_toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n) {
+    return participation->pattern == DPMF_I_WORKLOAD_FIXED && participation->count > 1 &&
+           participation->count <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX &&
+           n <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX;
+}
+
+void dpmf_i_optimize_toeplitz_mixed_free(dpmf_i_optimize_toeplitz_mixed *m) {
+    dpmf_i_base_free(m->memory);
+    *m = (dpmf_i_optimize_toeplitz_mixed){0};
+}
+
+dpmf_status dpmf_i_optimize_toeplitz_mixed_create(const dpmf_i_optimize_toeplitz_pattern *pattern,
+                                                  dpmf_i_optimize_toeplitz_mixed *out) {
+    const int64_t k = pattern->k;
+    dpmf_i_optimize_toeplitz_mixed m = {.pattern = *pattern, .mu = FIRST_MU};
+    TRY(dpmf_i_base_alloc_doubles(3 * k * k + 3 * k, "the matrix of a pattern", &m.memory));
+    m.x = m.memory;
+    m.y = m.x + k * k;
+    m.hessian = m.y + k * k;
+    m.d = m.hessian + k * k;
+    m.slope = m.d + k;
+    m.lag = m.slope + k;
+    *out = m;
+    return DPMF_OK;
+}
+
+/* ---- X on the first pattern, and back ---- */
+
+static void fill_matrix(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c) {
+    const int64_t n = m->pattern.n, k = m->pattern.k, b = m->pattern.b;
+    for (int64_t l = 0; l < k; l++) {
+        double sum = 0;
+        int64_t u = 0;
+        for (int64_t j = k - 1; j >= l; j--) { /* each step sees n - j b rows, the last one fewest */
+            for (; u < n - j * b && u + l * b < bands; u++)
+                sum += c[u] * c[u + l * b];
+            m->x[j * k + j - l] = m->x[(j - l) * k + j] = sum;
+        }
+    }
+}
+
+static void pull_matrix(const dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c, double extra,
+                        double *gradient) {
+    const int64_t n = m->pattern.n, k = m->pattern.k, b = m->pattern.b;
+    memset(gradient, 0, (size_t)bands * sizeof *gradient);
+    for (int64_t l = 0; l < k && l * b < bands; l++) {
+        double weight = 0;
+        for (int64_t j = l; j < k; j++)
+            weight += m->y[j * k + j - l] + (l == 0 ? extra : 0);
+        if (l > 0) weight *= 2;
+        for (int64_t j = k - 1, u = 0; j >= l; j--) {
+            for (; u < n - j * b && u + l * b < bands; u++) {
+                gradient[u] += weight * c[u + l * b];
+                gradient[u + l * b] += weight * c[u];
+            }
+            weight -= (l > 0 ? 2 : 1) * (m->y[j * k + j - l] + (l == 0 ? extra : 0));
+        }
+    }
+}
+
+/* ---- Newton's method for d ---- */
+
+/* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
+static dpmf_status dual_point(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *log_det, int *inside) {
+    const int64_t k = m->pattern.k;
+    double *lower = m->hessian;
+    for (int64_t i = 0; i < k * k; i++)
+        lower[i] = -m->x[i];
+    for (int64_t i = 0; i < k; i++)
+        lower[i * k + i] += m->d[i];
+    dpmf_status status = dpmf_i_base_cholesky(k, lower);
+    if (status == DPMF_OK) status = dpmf_i_base_lower_invert(k, lower);
+    *inside = status == DPMF_OK;
+    if (!*inside) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
+    *log_det = (double)k * log(mu_t);
+    for (int64_t i = 0; i < k; i++) {
+        *log_det += 2 * log(lower[i * k + i]);
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (int64_t r = i; r < k; r++)
+                sum += lower[r * k + i] * lower[r * k + j];
+            m->y[i * k + j] = m->y[j * k + i] = mu_t * sum;
+        }
+    }
+    return DPMF_OK;
+}
+
+/* One step; `size` is the Newton decrement before it, in units in which the function is self-concordant. */
+static dpmf_status newton_step(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *size) {
+    const int64_t k = m->pattern.k;
+    double square = 0;
+    for (int64_t i = 0; i < k * k; i++)
+        m->hessian[i] = m->y[i] * m->y[i];
+    TRY(dpmf_i_base_cholesky(k, m->hessian));
+    for (int64_t i = 0; i < k; i++)
+        m->slope[i] = 1 - m->y[i * k + i];
+    dpmf_i_base_lower_solve(k, m->hessian, m->slope, m->lag);
+    for (int64_t i = 0; i < k; i++)
+        square += m->lag[i] * m->lag[i];
+    for (int64_t i = k - 1; i >= 0; i--) {
+        for (int64_t j = i + 1; j < k; j++)
+            m->lag[i] -= m->hessian[j * k + i] * m->lag[j];
+        m->lag[i] /= m->hessian[i * k + i];
+    }
+    *size = sqrt(square);
+    const double length = *size < 0.25 ? 1 : 1 / (1 + *size);
+    for (int64_t i = 0; i < k; i++)
+        m->d[i] -= length * mu_t * m->lag[i];
+    return DPMF_OK;
+}
+
+/* The dual for one mu, from the d that is there; 0 in `there` if it cannot be had from it. */
+static dpmf_status solve_dual(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *log_det, int *there) {
+    double size = INFINITY;
+    for (int i = 0; i < NEWTON_MAX; i++) {
+        TRY(dual_point(m, mu_t, log_det, there));
+        if (!*there || size < 1e-6) return DPMF_OK; /* the step after 1e-6 is to 1e-12 */
+        dpmf_status status = newton_step(m, mu_t, &size);
+        *there = status == DPMF_OK;
+        if (!*there) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
+    }
+    *there = 0;
+    return DPMF_OK;
+}
+
+/* From far away: mu falls from 1, where d is nearly known, by a factor that Newton's method follows. */
+static dpmf_status follow_path(dpmf_i_optimize_toeplitz_mixed *m, double t, double *log_det, int *there) {
+    const int64_t k = m->pattern.k;
+    for (int64_t i = 0; i < k; i++) {
+        m->d[i] = t;
+        for (int64_t j = 0; j < k; j++)
+            m->d[i] += fabs(m->x[i * k + j]);
+    }
+    for (double mu = 1;; mu = fmax(0.1 * mu, m->mu)) {
+        TRY(solve_dual(m, mu * t, log_det, there));
+        if (!*there || mu <= m->mu) return DPMF_OK;
+    }
+}
+
+dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c,
+                                                  double *value, double *gradient) {
+    const int64_t k = m->pattern.k;
+    double t = 0, log_det = 0, sum = 0;
+    int there = 0;
+    *value = INFINITY;
+    fill_matrix(m, bands, c);
+    for (int64_t i = 0; i < k; i++)
+        t += m->x[i * k + i] / (double)k;
+    if (!(t > 0 && isfinite(t))) return DPMF_OK;
+    if (m->warm) TRY(solve_dual(m, m->mu * t, &log_det, &there));
+    if (!there) TRY(follow_path(m, t, &log_det, &there));
+    m->warm = there;
+    if (!there) return DPMF_OK;
+    for (int64_t i = 0; i < k; i++)
+        sum += m->d[i];
+    *value = m->proven ? sum : sum - m->mu * t * ((double)k - log_det);
+    if (gradient != NULL) pull_matrix(m, bands, c, m->mu * log_det / (double)k, gradient);
+    return DPMF_OK;
+}
+
+/* ---- the search ---- */
+
+/* ln loss with the proven S. */
+static dpmf_status proven_value(dpmf_i_optimize_toeplitz_mixed *m, const dpmf_i_base_objective *objective,
+                                const double *x, double *gradient, double *f) {
+    m->mu = PROOF_MU;
+    m->proven = 1;
+    m->warm = 0;
+    dpmf_status status = objective->value(objective->context, x, f, gradient);
+    m->proven = 0;
+    return status;
+}
+
+dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
+                                                   const dpmf_i_base_objective *objective, const dpmf_run *run,
+                                                   double *x, dpmf_i_base_minimum *out) {
+    dpmf_i_base_minimum found = {.f = INFINITY};
+    double *gradient = NULL, start = INFINITY;
+    int iterations = 0;
+    TRY(dpmf_i_base_alloc_doubles(objective->count, "a gradient", &gradient));
+    dpmf_status status = DPMF_OK;
+    *out = found;
+    for (double mu = FIRST_MU; mu >= 0.9 * LAST_MU; mu *= 0.1) {
+        const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
+                                                      .decrease = mu > 1e-6 ? 1e-8 : 1e-11, /* the next stage goes on */
+                                                      .past = 5,
+                                                      .pairs = 20,
+                                                      .iterations = ITERATIONS,
+                                                      .what = "optimizing coefficients of any sign",
+                                                      .run = run};
+        m->mu = mu;
+        m->warm = 0;
+        TRY_DONE(objective->value(objective->context, x, &start, gradient));
+        if (!isfinite(start)) goto done; /* outside the domain: no answer */
+        TRY_DONE(dpmf_i_base_minimize(objective, &options, x, &found));
+        iterations += found.iterations;
+    }
+    TRY_DONE(proven_value(m, objective, x, gradient, &found.f));
+    found.iterations = iterations;
+    *out = found;
+done:
+    dpmf_i_base_free(gradient);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no mechanism can beat when one unit takes part at the steps i, i + b, i + 2b, ..., k of them at most.
+ *
+ * Let V be positive semidefinite, supported on the classes of steps of one unit, with the constant diagonal nu_i in class
+ * i. V_i / nu_i is the Gram matrix of k unit vectors, so unit i may contribute these where contributions have k
+ * coordinates or more: tr(V_i X_i) <= nu_i sens^2 for X = C'C of any mechanism, and tr(V X) <= sens^2 sum_i nu_i. With
+ * |P^1/2 A V^1/2|_*^2 <= tr(A'PA X^-1) tr(V X) (Cauchy and Schwarz),
+ *
+ *     sens^2 |P^1/2 B|_F^2 >= |P^1/2 A V^1/2|_*^2 / sum_i nu_i      for every such V,
+ *
+ * and with p in the simplex the same for the max loss. This is the dual of optimum/epochs/epochs.h, whose top is attained
+ * by a mechanism with X zero within classes: that mechanism is the best of all (docs/optimum.md has the proof).
+ *
+ * Any V will do, so the climb stops when its time is up. An evaluation costs O(n k^2); a long run is climbed with fewer
+ * positions to an epoch, the V found there stretched and evaluated, or climbed further as far as that is cheap. Prefix
+ * sums of any length have their V foretold by shorter epochs (optimum/epochs/long.c). The result depends on the problem
+ * alone, not on the machine's speed or threads.
+ */
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "optimum/epochs/epochs.h"
+#include "optimum/epochs/full.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double CLIMB = 2e5;    /* spent in one climb: under a second */
+static const double MOST = 5e6;     /* of one evaluation: some seconds */
+static const double LONG = 5e4;     /* prefix sums: from here on foretold, for a climb would be a few steps */
+static const double MAX_COST = 4e3; /* the max loss: more unknowns, slower to converge */
+enum { ITERATIONS = 120 };
+enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
+
+static int iterations_for(const dpmf_i_optimum_epochs *e) {
+    double many = floor(CLIMB / dpmf_i_optimum_epochs_cost(e));
+    return many > ITERATIONS ? ITERATIONS : (int)many;
+}
+
+/* The error of the rule comes off the bound; a single evaluation is not worth as many nodes. */
+static const double FINE = 1e-8, ROUGH = 1e-5;
+
+/* The value at y alone: the lower bound without the blocks that an upper one would need. */
+static dpmf_status evaluate_once(dpmf_i_optimum_epochs_climb *c) {
+    double f = 0, *gradient = NULL;
+    if (!c->epochs->dense) return dpmf_i_optimum_epochs_climb_lower(c);
+    TRY(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    dpmf_status status = dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient);
+    dpmf_i_base_free(gradient);
+    return status;
+}
+
+static dpmf_status climb_rms(dpmf_i_optimum_epochs_climb *c) {
+    int iterations = iterations_for(c->epochs);
+    c->barrier = 1e-6 / (double)c->epochs->n;
+    c->spend = CLIMB;
+    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    if (iterations < 2) return evaluate_once(c);
+    c->enough = 1 + 1e-5;
+    return dpmf_i_optimum_epochs_climb_run(c, 1e-8, iterations);
+}
+
+/* From the top of the RMS dual, with equal weights: the bound can only rise from there. */
+static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, const dpmf_i_optimum_epochs_climb *rms) {
+    static const double BARRIERS[] = {1e-3, 1e-5};
+    int iterations = iterations_for(c->epochs);
+    memcpy(c->y, rms->y, (size_t)rms->unknowns * sizeof *c->y);
+    c->enough = 1 + 1e-5;
+    for (size_t i = 0; i < sizeof BARRIERS / sizeof BARRIERS[0] && iterations > 2 && !c->stopped; i++) {
+        int before = c->iterations;
+        c->barrier = BARRIERS[i] / (double)c->epochs->n;
+        TRY(dpmf_i_optimum_epochs_climb_run(c, fmax(1e-8, 0.01 * BARRIERS[i] * BARRIERS[i]), iterations));
+        iterations -= c->iterations - before;
+    }
+    return DPMF_OK;
+}
+
+typedef struct question {
+    const dpmf_workload *workload;
+    int64_t k, b;
+    const double *weights;
+    const dpmf_run *run;
+} question;
+
+static dpmf_status bound_max(const question *q, dpmf_i_base_pool *pool, const dpmf_i_optimum_epochs_climb *rms,
+                             dpmf_i_optimum_epochs_lower *out) {
+    dpmf_i_optimum_epochs epochs = {0};
+    dpmf_i_optimum_epochs_climb climb = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 1, NULL, pool, &epochs));
+    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, FINE, q->run, &climb));
+    TRY_DONE(climb_max(&climb, rms));
+    out->max_loss = sqrt(climb.lower);
+    out->max_gap = sqrt(climb.upper / climb.lower) - 1;
+done:
+    dpmf_i_optimum_epochs_climb_free(&climb);
+    dpmf_i_optimum_epochs_free(&epochs);
+    return status;
+}
+
+/* Of one evaluation, at least: known before any memory is taken. */
+static double least_cost(const question *q) {
+    return (double)q->workload->steps * (double)q->k * (double)q->k;
+}
+
+/* Prefix sums over long epochs: nothing where that is not what is asked, or did not work. */
+static dpmf_status bound_long(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
+    double lower = 0;
+    if (!dpmf_i_workload_is_prefix(q->workload) || q->weights != NULL || least_cost(q) < LONG) return DPMF_OK;
+    if (q->b < LONG_POSITIONS || q->k > LONG_EPOCHS) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_long(q->workload, q->k, q->b, pool, q->run, &lower));
+    out->rms_loss = sqrt(lower / (double)q->workload->steps);
+    out->rms_gap = INFINITY;
+    out->foretold = lower > 0;
+    return DPMF_OK;
+}
+
+static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
+    dpmf_i_optimum_epochs epochs = {0};
+    dpmf_i_optimum_epochs_climb climb = {0};
+    dpmf_status status = DPMF_OK;
+    double steps = (double)q->workload->steps;
+    TRY_DONE(bound_long(q, pool, out));
+    if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
+    TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
+    if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
+    double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
+    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, tolerance, q->run, &climb));
+    TRY_DONE(climb_rms(&climb));
+    out->rms_loss = sqrt(climb.lower / steps);
+    out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
+    if (q->weights == NULL && dpmf_i_optimum_epochs_cost(&epochs) <= MAX_COST)
+        TRY_DONE(bound_max(q, pool, &climb, out));
+done:
+    dpmf_i_optimum_epochs_climb_free(&climb);
+    dpmf_i_optimum_epochs_free(&epochs);
+    return status;
+}
+
+/* X is diagonal: in closed form for the RMS loss. */
+static dpmf_status bound_full(const question *q, dpmf_i_optimum_epochs_lower *out) {
+    enum { WEIGHTED_MAX = 8192, MAX_LOSS_STEPS = 1024 };
+    const double tolerance = 1e-6;
+    int64_t n = q->workload->steps;
+    dpmf_i_optimum_epochs_full_optimum found = {0};
+    if (q->weights != NULL && n > WEIGHTED_MAX) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_full_solve(q->workload, 0, q->weights, tolerance, q->run, &found));
+    out->rms_loss = sqrt(found.lower / (double)n);
+    out->rms_gap = sqrt(found.upper / found.lower) - 1;
+    dpmf_i_base_free(found.diagonal);
+    if (q->weights != NULL || n > MAX_LOSS_STEPS) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_full_solve(q->workload, 1, NULL, 1e-4, q->run, &found));
+    out->max_loss = sqrt(found.lower);
+    out->max_gap = sqrt(found.upper / found.lower) - 1;
+    dpmf_i_base_free(found.diagonal);
+    return DPMF_OK;
+}
+
+static int all_positive(int64_t n, const double *weights) {
+    for (int64_t t = 0; weights != NULL && t < n; t++)
+        if (!(weights[t] > 0)) return 0;
+    return 1;
+}
+
+/* Below so many steps a node is done before a thread wakes. */
+enum { THREADS_STEPS_MIN = 1024 };
+
+dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
+                                        const dpmf_run *run, dpmf_i_optimum_epochs_lower *out) {
+    const question q = {workload, k, b, weights, run};
+    dpmf_i_optimum_epochs_lower found = {0};
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_status status = DPMF_OK;
+    uint8_t digest[32];
+    *out = found;
+    if (workload->form == DPMF_I_WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
+    TRY(dpmf_i_optimum_epochs_digest(workload, k, b, weights, digest));
+    if (dpmf_i_optimum_epochs_recall(digest, out)) return DPMF_OK;
+    if (b == 1) {
+        TRY_DONE(bound_full(&q, &found));
+    } else {
+        TRY_DONE(dpmf_i_base_pool_create(workload->steps < THREADS_STEPS_MIN ? 1 : run->threads, &pool));
+        TRY_DONE(bound_cyclic(&q, pool, &found));
+    }
+    if (isfinite(found.rms_loss) && isfinite(found.max_loss)) *out = found;
+done:
+    dpmf_i_base_pool_free(pool);
+    if (status == DPMF_OK) dpmf_i_optimum_epochs_remember(digest, out);
+    return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The optimum over patterns by cutting planes: the dual (optimum/patterns/dual.c) over the patterns found so far, which
+ * begin with the classes of cyclic participation, is climbed by limited-memory BFGS; the patterns whose constraint X(V)
+ * violates most (optimum/patterns/find.c) join, those whose nu has gone leave; until X(V) violates none. Every V gives
+ * a lower bound, whatever patterns there are.
+ *
+ * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
+ * the dual little; where V is small the loss hardly depends on X either. So X is repaired by X <- S X S, S diagonal:
+ * each violated pattern lowers the scales of its steps, those with small V most, until it is satisfied. What remains is
+ * divided out of all of X. Dense algebra, O(n^3) for each value of the dual.
+ */
+#include "optimum/patterns/patterns.h"
+
+#include "base/linalg.h"
+#include "base/lower.h"
+#include "base/memory.h"
+#include "base/minimize.h"
+#include "optimum/epochs/epochs.h"
+#include "sensitivity/sensitivity.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double WORK = 3e10;           /* n^3 a step of the climb: about two minutes */
+enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the climb, in all */
+enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
+enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
+static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
+static const double LEAVE = 1e-8;          /* a pattern with less than this leaves */
+static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends a climb; falls with the gap */
+
+typedef struct search {
+    const dpmf_i_optimum_patterns_task *task;
+    int64_t n, k;
+    dpmf_i_optimum_patterns_dual dual;
+    dpmf_i_optimum_patterns_list held, found; /* in the dual; what the last search found */
+    dpmf_i_optimum_patterns_part *parts;
+    double *y, *next, *gradient; /* unknowns */
+    double *x, *scale;           /* n x n: the repair; n */
+    dpmf_i_optimum_patterns_answer best;
+} search;
+
+/* As many dimensions as sensitivity/ascent.c has; */
+static int64_t dimensions(int64_t size) {
+    return (int64_t)ceil(sqrt(2 * (double)size)) + 1;
+}
+
+/* and no fewer than make Y positive definite: V is not, if a pattern whose steps are in no other has a singular Y. */
+static int64_t rank_of(int64_t size) {
+    return size > dimensions(size) ? size : dimensions(size);
+}
+
+static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
+    return room * (1 + k * rank_of(k)) + n;
+}
+
+static void search_close(search *s) {
+    double *const arrays[] = {s->y, s->next, s->gradient, s->x, s->scale, s->best.c};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        dpmf_i_base_free(arrays[i]);
+    dpmf_i_base_free(s->parts);
+    dpmf_i_optimum_patterns_list_free(&s->held);
+    dpmf_i_optimum_patterns_list_free(&s->found);
+    dpmf_i_optimum_patterns_dual_free(&s->dual);
+}
+
+/* The parts of the patterns held, in order. */
+static void set_parts(search *s) {
+    int64_t at = 0;
+    for (int64_t q = 0; q < s->held.count; q++) {
+        const int64_t size = s->held.sizes[q], rank = rank_of(size);
+        s->parts[q] = (dpmf_i_optimum_patterns_part){size, rank, s->held.steps + q * s->k, at};
+        at += 1 + size * rank;
+    }
+    s->dual.parts = s->parts;
+    s->dual.parts_count = s->held.count;
+    s->dual.unknowns = at + (s->task->max_loss ? s->n : 0);
+}
+
+/* A pattern with Y = I, or nearly: vectors that are orthogonal as far as their number allows. */
+static void start_part(const dpmf_i_optimum_patterns_part *part, double eta, double *y) {
+    y[part->at] = eta;
+    for (int64_t i = 0; i < part->size; i++)
+        for (int64_t r = 0; r < part->rank; r++)
+            y[part->at + 1 + i * part->rank + r] =
+                i % part->rank == r ? 1 : 0.1 * sin((double)(1 + i * part->rank + r));
+}
+
+/*
+ * A pattern that X(V) violates, with nearly the Y that says so: with another, nu would fall before Y has turned. Not
+ * quite that Y, which may be singular: vectors cannot leave a line in which they all lie.
+ */
+static dpmf_status start_violated(search *s, const dpmf_i_optimum_patterns_part *part, double eta, double *y) {
+    const int64_t m = part->size;
+    double low = 0, high = 0, *x = NULL;
+    TRY(dpmf_i_base_alloc_doubles(2 * m * m + m + dpmf_i_sensitivity_ascent_room(m), "the matrix of a pattern", &x));
+    double *work = x + m * m, *u = work + m * m, *vectors = u + m;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < m; j++)
+            x[i * m + j] = s->dual.x[part->steps[i] * s->n + part->steps[j]];
+    start_part(part, eta, y);
+    dpmf_status status = dpmf_i_sensitivity_ascent(m, x, work, vectors, u, &low, &high);
+    const int64_t r = dimensions(m);
+    for (int64_t i = 0; i < m && status == DPMF_OK; i++)
+        for (int64_t j = 0; j < part->rank; j++) {
+            double *to = &y[part->at + 1 + i * part->rank + j];
+            *to = (j < r ? vectors[i * r + j] : 0) + 0.2 * *to;
+        }
+    dpmf_i_base_free(x);
+    return status;
+}
+
+/* The classes of cyclic participation, each step in one of them. */
+static void start_classes(search *s) {
+    const int64_t n = s->n, k = s->k, b = s->task->participation->separation;
+    int64_t period = (n + k - 1) / k;
+    if (period < b || s->task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS) period = b < n ? b : n;
+    for (int64_t i = 0; i < period; i++) {
+        int64_t size = 0;
+        for (int64_t t = i; t < n && size < k; t += period)
+            s->held.steps[i * k + size++] = t;
+        s->held.sizes[i] = size;
+    }
+    s->held.count = period;
+    set_parts(s);
+    for (int64_t q = 0; q < period; q++)
+        start_part(&s->parts[q], 1, s->y);
+    for (int64_t t = 0; t < n && s->task->max_loss; t++)
+        s->y[s->dual.unknowns - n + t] = 1;
+}
+
+static dpmf_status search_open(const dpmf_i_optimum_patterns_task *task, search *s) {
+    const int64_t n = task->workload->steps, k = task->participation->count, room = PARTS_PER_STEP * n;
+    void *parts = NULL;
+    s->task = task;
+    s->n = n;
+    s->k = k;
+    s->best.upper = INFINITY;
+    TRY(dpmf_i_optimum_patterns_dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
+    TRY(dpmf_i_optimum_patterns_list_create(k, room, &s->held));
+    TRY(dpmf_i_optimum_patterns_list_create(k, FOUND_ROOM, &s->found));
+    TRY(dpmf_i_base_alloc(room, sizeof *s->parts, "patterns", &parts));
+    s->parts = parts;
+    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->y));
+    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->next));
+    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "a gradient", &s->gradient));
+    TRY(dpmf_i_base_alloc_square(n, "X", &s->x));
+    TRY(dpmf_i_base_alloc_square(n, "C", &s->best.c));
+    TRY(dpmf_i_base_alloc_doubles(n, "scales", &s->scale));
+    start_classes(s);
+    return DPMF_OK;
+}
+
+/* ---- the upper bound ---- */
+
+/* f of a pattern in s->x, or an upper bound of it. */
+static dpmf_status value_of(const search *s, int64_t size, const int64_t *steps, double *matrix, double *value) {
+    dpmf_i_sensitivity_found found;
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t j = 0; j < size; j++)
+            matrix[i * size + j] = s->x[steps[i] * s->n + steps[j]];
+    TRY(dpmf_i_sensitivity_pattern_evaluate(size, matrix, DPMF_BOUND_AUTO, &found));
+    *value = found.square;
+    return DPMF_OK;
+}
+
+static void scale_step(search *s, int64_t t, double by) {
+    for (int64_t u = 0; u < s->n; u++) {
+        s->x[t * s->n + u] *= by;
+        s->x[u * s->n + t] *= by;
+    }
+}
+
+/* Lowers the steps of a pattern, in proportion to 1/V_tt, until its value is `level` but for little. */
+static dpmf_status lower_pattern(search *s, int64_t size, const int64_t *steps, double level, double *matrix) {
+    double value = 0, least = INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        least = fmin(least, s->dual.v[steps[i] * s->n + steps[i]]);
+    for (int trial = 0; trial < 4; trial++) {
+        double moved = 0, all = 0;
+        TRY(value_of(s, size, steps, matrix, &value));
+        if (!(value > level)) return DPMF_OK;
+        for (int64_t i = 0; i < size; i++) {
+            const double share = matrix[i * size + i], light = least / s->dual.v[steps[i] * s->n + steps[i]];
+            all += share;
+            moved += share * light;
+        }
+        /* d ln value = -2 a moved/all for scales e^(-a light) */
+        const double a = fmin(2, 0.5 * log(value / level) * all / moved + 1e-15);
+        for (int64_t i = 0; i < size; i++)
+            scale_step(s, steps[i], exp(-a * least / s->dual.v[steps[i] * s->n + steps[i]]));
+    }
+    return DPMF_OK;
+}
+
+/* X(V) in s->x, repaired; `most`: a proven bound of f over all patterns. */
+static dpmf_status repair(search *s, double level, double *most) {
+    double *matrix = NULL;
+    int whole = 1;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_base_alloc_doubles(s->k * s->k, "the matrix of a pattern", &matrix));
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        TRY_DONE(dpmf_i_optimum_patterns_find(s->task->participation, s->x, level, &s->found, most, &whole));
+        if (s->found.count == 0 || *most <= level * (1 + 0.01 * s->task->tolerance)) break;
+        for (int64_t q = 0; q < s->found.count; q++)
+            TRY_DONE(lower_pattern(s, s->found.sizes[q], s->found.steps + q * s->k, level, matrix));
+    }
+done:
+    dpmf_i_base_free(matrix);
+    return status;
+}
+
+/* The bounds at y, where the dual was evaluated last; the better mechanism is kept. */
+static dpmf_status certify(search *s) {
+    const int64_t n = s->n;
+    const dpmf_i_optimum_patterns_task *task = s->task;
+    const double rounding = 64 * (double)n * DBL_EPSILON, level = s->dual.trace / s->dual.total;
+    double most = 0, squared = 0, *inverse = NULL;
+    int definite = 0;
+    s->best.lower = fmax(s->best.lower, level * s->dual.trace / s->dual.weight * (1 - rounding));
+    memcpy(s->x, s->dual.x, (size_t)(n * n) * sizeof *s->x);
+    TRY(repair(s, level, &most));
+    for (int64_t i = 0; i < n * n; i++)
+        s->x[i] /= most * (1 + rounding);
+    TRY(dpmf_i_optimum_epochs_factor(n, s->x, &definite));
+    if (!definite) return DPMF_OK;
+    TRY(dpmf_i_base_alloc_square(n, "the inverse of C", &inverse));
+    memcpy(inverse, s->x, (size_t)(n * n) * sizeof *inverse);
+    dpmf_status status = dpmf_i_optimum_epochs_loss(task->workload, task->max_loss, task->weights, inverse, &squared);
+    dpmf_i_base_free(inverse);
+    if (status != DPMF_OK) return status;
+    if (squared < s->best.upper) {
+        s->best.upper = squared;
+        memcpy(s->best.c, s->x, (size_t)(n * n) * sizeof *s->x);
+    }
+    return DPMF_OK;
+}
+
+static double gap_of(const search *s) {
+    return sqrt(s->best.upper / s->best.lower) - 1;
+}
+
+/* ---- patterns come and go ---- */
+
+/* Its place among those held, or their number. */
+static int64_t place_of(const search *s, int64_t size, const int64_t *steps) {
+    int64_t q = 0;
+    while (q < s->held.count &&
+           (s->held.sizes[q] != size || memcmp(s->held.steps + q * s->k, steps, (size_t)size * sizeof *steps) != 0))
+        q++;
+    return q;
+}
+
+static double least_v(const search *s, int64_t size, const int64_t *steps) {
+    double least = INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        least = fmin(least, s->dual.v[steps[i] * s->n + steps[i]]);
+    return least;
+}
+
+/* Patterns whose nu has gone leave; the others move up, with their unknowns, into s->next. */
+static void drop_parts(search *s) {
+    int64_t kept = 0, at = 0;
+    for (int64_t q = 0; q < s->held.count; q++) {
+        const dpmf_i_optimum_patterns_part part = s->parts[q];
+        const int64_t length = 1 + part.size * part.rank;
+        const double eta = s->y[part.at];
+        if (eta * eta < LEAVE * least_v(s, part.size, part.steps)) continue;
+        memmove(s->held.steps + kept * s->k, part.steps, (size_t)part.size * sizeof *part.steps);
+        s->held.sizes[kept++] = part.size;
+        memcpy(s->next + at, s->y + part.at, (size_t)length * sizeof *s->y);
+        at += length;
+    }
+    s->held.count = kept;
+}
+
+/* The worst patterns of X(V) join; how many. */
+static dpmf_status exchange(search *s, int64_t *joined) {
+    const int64_t before = s->dual.unknowns, n = s->n;
+    const double level = s->dual.trace / s->dual.total;
+    double most = 0;
+    int whole = 1;
+    TRY(dpmf_i_optimum_patterns_find(s->task->participation, s->dual.x, level * (1 + 0.1 * s->task->tolerance),
+                                     &s->found, &most, &whole));
+    drop_parts(s);
+    const int64_t kept = s->held.count, room = s->held.room - kept, wanted = 4 * n + 200;
+    for (int64_t q = 0; q < s->found.count && s->held.count < kept + (room < wanted ? room : wanted); q++) {
+        const int64_t *steps = s->found.steps + q * s->k, size = s->found.sizes[q];
+        if (place_of(s, size, steps) < s->held.count) continue;
+        memcpy(s->held.steps + s->held.count * s->k, steps, (size_t)size * sizeof *steps);
+        s->held.sizes[s->held.count++] = size;
+    }
+    set_parts(s);
+    for (int64_t q = kept; q < s->held.count; q++)
+        TRY(start_violated(s, &s->parts[q], sqrt(ENTRY * least_v(s, s->parts[q].size, s->parts[q].steps)), s->next));
+    for (int64_t q = 0; q < s->found.count; q++) { /* nearly gone, with a Y that cannot turn any more */
+        const int64_t at = place_of(s, s->found.sizes[q], s->found.steps + q * s->k);
+        if (at >= kept) continue;
+        const double least = least_v(s, s->parts[at].size, s->parts[at].steps), eta = s->next[s->parts[at].at];
+        if (eta * eta < 0.1 * ENTRY * least) TRY(start_violated(s, &s->parts[at], sqrt(ENTRY * least), s->next));
+    }
+    if (s->task->max_loss) memcpy(s->next + s->dual.unknowns - n, s->y + before - n, (size_t)n * sizeof *s->y);
+    double *swap = s->y;
+    s->y = s->next;
+    s->next = swap;
+    *joined = s->held.count - kept;
+    return DPMF_OK;
+}
+
+/* ---- together ---- */
+
+/* Steps of the climb that are left. */
+static double steps_left(const search *s) {
+    const double n = (double)s->n;
+    return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
+}
+
+static dpmf_status climb(search *s, double decrease) {
+    const double left = fmax(1, steps_left(s));
+    const dpmf_i_base_objective objective = {s->dual.unknowns, &s->dual, dpmf_i_optimum_patterns_dual_value};
+    const dpmf_i_base_minimize_options options = {.gradient = 1e-12,
+                                                  .decrease = decrease,
+                                                  .past = 10,
+                                                  .pairs = 30,
+                                                  .iterations = left < ITERATIONS ? (int)left : ITERATIONS,
+                                                  .what = "optimum over patterns",
+                                                  .run = s->task->run};
+    dpmf_i_base_minimum end = {0};
+    double f = 0;
+    s->dual.offset = 0;
+    TRY(dpmf_i_optimum_patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    if (isfinite(f)) s->dual.offset = 1 - f; /* about 1, so that a decrease is a part of the bound */
+    TRY(dpmf_i_base_minimize(&objective, &options, s->y, &end));
+    s->best.iterations += end.iterations;
+    TRY(dpmf_i_optimum_patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    return isfinite(f) ? DPMF_OK
+                       : dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: the dual is not finite");
+}
+
+static dpmf_status report(const search *s) {
+    char text[120];
+    snprintf(text, sizeof text, "optimum over patterns: %lld of them, certificate %.9g", (long long)s->held.count,
+             1 + gap_of(s));
+    return dpmf_i_base_progress(s->task->run, text, -1);
+}
+
+static dpmf_status run_rounds(search *s) {
+    double decrease = FIRST_DECREASE, before = INFINITY;
+    const double tolerance = s->task->tolerance;
+    int stale = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t joined = 0;
+        s->dual.barrier = s->task->max_loss ? fmax(0.3 * tolerance, 0.03 * pow(0.3, round)) / (double)s->n : 0;
+        TRY(climb(s, decrease));
+        TRY(certify(s));
+        TRY(report(s));
+        s->best.converged = gap_of(s) <= tolerance;
+        if (s->best.converged) return DPMF_OK;
+        stale = gap_of(s) > 0.7 * before ? stale + 1 : 0;
+        if (stale >= 4 || steps_left(s) < 1) return DPMF_OK;
+        before = fmin(before, gap_of(s));
+        TRY(exchange(s, &joined));
+        /* the mechanism lacks in the first order what the dual lacks in the second */
+        decrease = fmax(1e-15, fmin(0.3 * decrease, 1e-4 * gap_of(s) * gap_of(s)));
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_optimum_patterns_solve(const dpmf_i_optimum_patterns_task *task,
+                                          dpmf_i_optimum_patterns_answer *out) {
+    search s = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(search_open(task, &s));
+    TRY_DONE(run_rounds(&s));
+    if (!isfinite(s.best.upper)) {
+        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found");
+        goto done;
+    }
+    s.best.patterns = s.held.count;
+    *out = s.best;
+    s.best.c = NULL;
+done:
+    search_close(&s);
+    return status;
+}
