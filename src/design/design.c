@@ -54,7 +54,8 @@ dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_
     TRY(dpmf_i_base_alloc(1, sizeof *d, "a design", (void **)&d));
     TRY_DONE(dpmf_i_design_problem_open(workload, &o, &d->problem));
     TRY_DONE(offer_all(&d->problem));
-    TRY_DONE(dpmf_i_design_bound(&d->problem));
+    TRY_DONE(dpmf_i_design_find_bound(&d->problem));
+    dpmf_i_design_fill_ratios(&d->problem);
     TRY_DONE(dpmf_i_design_choose(&d->problem, &d->chosen));
     TRY_DONE(make_mechanism(d));
     dpmf_i_design_reasons(&d->problem, d->chosen);

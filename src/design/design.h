@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_DESIGN_LIMITS = 480 };
+enum { DPMF_I_DESIGN_LIMITS = 1000 };
 
 /* A candidate as the public calls show it, and what it takes to make a mechanism of it. */
 typedef struct dpmf_i_design_entry {
@@ -70,6 +70,9 @@ void dpmf_i_design_problem_close(dpmf_i_design_problem *p);
 int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family);
 int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
 
+/* Is it asked for, and named or tried at all for so many steps? */
+int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max);
+
 /* How a candidate's privacy is accounted for. */
 dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,
                                            const dpmf_strategy *strategy);
@@ -89,8 +92,9 @@ int dpmf_i_design_may_skip(dpmf_status status);
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p);
 
-/* design/families.c, design/bands.c: the candidates of all other cases. */
+/* design/families.c, design/tvblt.c, design/bands.c: the candidates of all other cases. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
 
 /*
@@ -129,15 +133,22 @@ int dpmf_i_design_same_group(const dpmf_candidate *a, const dpmf_candidate *b);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
 
 /*
- * design/offer.c: the proven lower bound, unless a family has found it on its way, and every candidate's ratio to it.
+ * design/offer.c: the proven lower bound, once, unless a family has found it on its way; the noise that no mechanism
+ * without sampling goes below by it, 0 where none is known; and every candidate's ratio to that.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p);
+double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p);
+void dpmf_i_design_fill_ratios(dpmf_i_design_problem *p);
+
+/* The least noise of those that fit the memory; and is that within 0.1 % of what is proven for any without sampling? */
+double dpmf_i_design_least(const dpmf_i_design_problem *p);
+int dpmf_i_design_is_proven(const dpmf_i_design_problem *p);
 
 /* design/choice.c: orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);
 
 /* design/words.c: reasons of all candidates; why this one; what to see to. */
-enum { DPMF_I_DESIGN_WHY = 2000, DPMF_I_DESIGN_WARNINGS = 8, DPMF_I_DESIGN_WARNING = 500 };
+enum { DPMF_I_DESIGN_WHY = 3000, DPMF_I_DESIGN_WARNINGS = 8, DPMF_I_DESIGN_WARNING = 500 };
 void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen);
 void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]);
 int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,

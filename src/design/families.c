@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The families whose only choice is a number of buffers, or none. What takes long for what it brings is tried only up
- * to so many steps, or when it is named. A whole Toeplitz or dense C has a noise stream that costs O(n) a step: the
+ * The families whose only choice is a number of buffers, or none (TV-BLTs: design/tvblt.c). What takes long for what it
+ * brings is tried only up to so many steps, or when it is named. A whole Toeplitz or dense C has a noise stream that costs O(n) a step: the
  * choice for short runs and few coordinates, and a yardstick otherwise.
  */
 #include "design/design.h"
@@ -14,7 +14,7 @@ static int has_several(const dpmf_i_design_problem *p) {
     return !dpmf_participation_is_single(p->participation);
 }
 
-static int worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
+int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
     return dpmf_i_design_names(p, family) || (dpmf_i_design_wants(p, family) && p->steps <= steps_max);
 }
 
@@ -43,7 +43,7 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
                  {DPMF_FAMILY_WORKLOAD, 0}};
     const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, p->probability, 1};
     for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
-        if (worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
+        if (dpmf_i_design_worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
     if (p->options.sampling != DPMF_SAMPLING_NONE && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
         TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson)); /* DP-SGD */
     return DPMF_OK;
@@ -51,15 +51,19 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
 
 /* ---- sweeps over buffers ---- */
 
-/* One more buffer is worth trying while the last one took off so much; the first BLT_LEAST are for the picture. */
-static const double BUFFER_GAIN = 2e-4;
+/*
+ * One more buffer is worth trying while the last one took off so much; more, where BLTs are far from the least noise and
+ * cannot win. The first BLT_LEAST are for the picture.
+ */
+static const double BUFFER_GAIN = 2e-4, SMALL_GAIN = 5e-3, FAR = 1.02;
 enum { BLT_LEAST = 5, BLT_MOST = 10 };
 
 static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
     double before = INFINITY, noise = INFINITY;
     if (!dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) return DPMF_OK;
     for (int d = 1; d <= BLT_MOST; d++) {
-        if (d > BLT_LEAST && !(noise < before * (1 - BUFFER_GAIN))) break;
+        const double gain = noise > FAR * dpmf_i_design_least(p) ? SMALL_GAIN : BUFFER_GAIN;
+        if (d > BLT_LEAST && !(noise < before * (1 - gain))) break;
         before = noise;
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_BLT, .buffers = d, .swept = 1},
                                      &noise));
@@ -68,62 +72,11 @@ static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
     return DPMF_OK;
 }
 
-/*
- * TV-BLT: the fewest nodes within 0.1 % of the proven optimum, and their neighbours for the picture where that is cheap.
- * Under several participations the optimizer of the family decides whether it knows one (with replayed seeds); if not,
- * the family is passed over here, as any other.
- */
-static const int64_t TVBLT_STEPS = 1 << 20; /* a few minutes there; beyond: when named */
-
-static int64_t fewest_since(const dpmf_i_design_problem *p, int64_t first) {
-    int64_t fewest = INT64_MAX;
-    for (int64_t i = first; i < p->list.count; i++)
-        if (p->list.entry[i].shown.buffers < fewest) fewest = p->list.entry[i].shown.buffers;
-    return fewest;
-}
-
-static dpmf_status sweep_tvblt(dpmf_i_design_problem *p) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
-    double noise = INFINITY;
-    const int64_t first = p->list.count;
-    if (!worth(p, DPMF_FAMILY_TVBLT, TVBLT_STEPS)) return DPMF_OK;
-    TRY(dpmf_i_design_offer_best(p, &wish, &noise));
-    if (!isfinite(noise) || p->steps > 4096) return DPMF_OK;
-    const int64_t buffers = fewest_since(p, first);
-    for (int nodes = 1; nodes <= buffers + 2 && nodes <= 16; nodes++) {
-        wish.buffers = nodes;
-        if (nodes != buffers) TRY(dpmf_i_design_offer_best(p, &wish, NULL));
-    }
-    return DPMF_OK;
-}
-
-/*
- * TV-BLT over several epochs in a fixed order: four buffers are within 0.2 % of the optimum; with seeds made again, and,
- * where the search is cheap, with two shared seeds, whose stream takes about half the time at ten epochs. Amplification by
- * sampling is proven for banded C: these are offered without.
- */
-static const int64_t REPLAYED_STEPS = 20000, SHARED_STEPS = 1024; /* beyond: tens of seconds; when named */
-
-static dpmf_status sweep_replayed(dpmf_i_design_problem *p) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .tolerance = 0.1}; /* no climb for a bound */
-    const int fixed = p->participation->pattern == DPMF_I_WORKLOAD_FIXED && p->participation->separation > 1;
-    double noise = INFINITY;
-    if (!has_several(p) || !fixed || !worth(p, DPMF_FAMILY_TVBLT, REPLAYED_STEPS)) return DPMF_OK;
-    for (wish.buffers = 4; wish.buffers >= (p->steps <= 4096 ? 2 : 4); wish.buffers--) {
-        TRY(dpmf_i_design_offer_best(p, &wish, &noise));
-        if (!isfinite(noise)) return DPMF_OK; /* not for this workload */
-    }
-    if (p->options.loss == DPMF_LOSS_MAX || !worth(p, DPMF_FAMILY_TVBLT, SHARED_STEPS)) return DPMF_OK;
-    wish.buffers = 4;
-    wish.shared_seeds = 2;
-    return dpmf_i_design_offer_best(p, &wish, NULL);
-}
-
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
 static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
     const int64_t most = dpmf_i_design_names(p, DPMF_FAMILY_BISR) ? 256 : 8;
     double noise = 0;
-    if (!worth(p, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
+    if (!dpmf_i_design_worth(p, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
     for (int64_t bands = 2; bands <= most && bands < p->steps; bands *= 2) {
         dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BISR, .bands = bands, .swept = 1, .tolerance = 1e-4};
         TRY(dpmf_i_design_offer_best(p, &wish, &noise));
@@ -142,16 +95,24 @@ static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
 static double dense_seconds(const dpmf_i_design_problem *p) {
     const double n = (double)p->steps, k = (double)dpmf_participation_count(p->participation);
     const double bands = p->workload->momentum > 0 ? 3 : 1, times = p->options.loss == DPMF_LOSS_MAX ? 10 : 1;
-    return has_several(p) ? times * (3e-5 * bands * n * k * k + 2e-9 * n * n * n) : 1e-9 * times * n * n * n;
+    return has_several(p) ? times * (3e-5 * bands * n * k * k + 2e-10 * n * n * n) : 1e-9 * times * n * n * n;
 }
 
+/* Beyond so many steps the stream of dense is slower, and keeps more, than that of anybody else. */
+static const int64_t DENSE_STREAMS = 128;
+
 static dpmf_status offer_dense(dpmf_i_design_problem *p) {
-    const double most = 20; /* seconds */
+    const double most = 60; /* seconds */
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
     if (p->steps < 2 || p->steps > DPMF_DENSE_STEPS_MAX || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
+    if (!named && p->steps > DENSE_STREAMS && dpmf_i_design_is_proven(p)) {
+        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of what any can reach.");
+        return DPMF_OK;
+    }
     if (!named && dense_seconds(p) > most) {
-        dpmf_i_design_limit(p, "dense was left out: it would take about %.2g s to form, more than %g.",
-                            dense_seconds(p), most);
+        dpmf_i_design_limit(
+            p, "dense was left out: it would take about %.2g s to form, more than %g (--families dense,... does).",
+            dense_seconds(p), most);
         return DPMF_OK;
     }
     const double tolerance = p->steps <= 128 ? 1e-4 : 1e-3;
@@ -161,7 +122,7 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
 
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {
     TRY(offer_dense(p));
-    if (worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
+    if (dpmf_i_design_worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4},
                                      NULL));
     if (dpmf_i_design_names(p, DPMF_FAMILY_LOWRANK) && p->steps >= 8)
@@ -172,8 +133,8 @@ static dpmf_status offer_whole(dpmf_i_design_problem *p) {
 
 dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p) {
     TRY(offer_closed_forms(p));
-    TRY(sweep_tvblt(p));
-    TRY(sweep_replayed(p));
+    if (has_several(p)) TRY(dpmf_i_design_find_bound(p)); /* spares searches below what is proven */
+    TRY(dpmf_i_design_tvblt(p));
     TRY(sweep_blt(p));
     TRY(sweep_bisr(p));
     return offer_whole(p);

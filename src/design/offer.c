@@ -179,15 +179,14 @@ static void say_how(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wi
              p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms", dpmf_participation_text(p->participation));
 }
 
-/* A proof for all mechanisms under this participation, where the optimizer gives one. */
+/* A proof for all mechanisms under this participation, where the optimizer gives one, and a stronger one. */
 static void take_bound(dpmf_i_design_problem *p, const dpmf_optimization *found) {
     const double unit = p->options.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    double *known = p->options.loss == DPMF_LOSS_MAX ? &p->bound.max_loss : &p->bound.rms_loss;
     if (found->scope == NULL || strncmp(found->scope, "any mechanism", 13) != 0) return;
+    if (!(unit * found->optimum_lower > *known)) return;
     p->bound.scope = found->scope;
-    if (p->options.loss == DPMF_LOSS_MAX)
-        p->bound.max_loss = fmax(p->bound.max_loss, unit * found->optimum_lower);
-    else
-        p->bound.rms_loss = fmax(p->bound.rms_loss, unit * found->optimum_lower);
+    *known = unit * found->optimum_lower;
 }
 
 static dpmf_status offer_one(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, double *noise) {
@@ -222,27 +221,34 @@ dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_desi
 /* For one pass the bound is the optimum itself, from below: beyond so many steps it takes longer than all the rest. */
 static const int64_t OPTIMUM_STEPS = 65536;
 
-dpmf_status dpmf_i_design_bound(dpmf_i_design_problem *p) {
-    const int max_loss = p->options.loss == DPMF_LOSS_MAX;
+dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
-    const int single = dpmf_participation_is_single(p->participation);
-    if (!single) { /* a family's own certificate may be weaker, or stronger where it took longer */
-        dpmf_lower_bound found = {0};
-        TRY(dpmf_lower_bound_compute(p->workload, p->participation, &o, &found));
-        if (p->bound.scope == NULL ||
-            (max_loss ? found.max_loss > p->bound.max_loss : found.rms_loss > p->bound.rms_loss))
-            p->bound.scope = found.scope;
-        p->bound.rms_loss = fmax(p->bound.rms_loss, found.rms_loss);
-        p->bound.max_loss = fmax(p->bound.max_loss, found.max_loss);
-    }
-    if (p->bound.scope == NULL && (!single || p->steps <= OPTIMUM_STEPS))
-        TRY(dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound));
-    const double bound = p->unsampled.sigma * (max_loss ? p->bound.max_loss : p->bound.rms_loss);
+    if (p->bound.scope != NULL) return DPMF_OK;
+    if (dpmf_participation_is_single(p->participation) && p->steps > OPTIMUM_STEPS) return DPMF_OK;
+    return dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound);
+}
+
+double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p) {
+    return p->unsampled.sigma * (p->options.loss == DPMF_LOSS_MAX ? p->bound.max_loss : p->bound.rms_loss);
+}
+
+double dpmf_i_design_least(const dpmf_i_design_problem *p) {
+    double least = INFINITY;
+    for (int64_t i = 0; i < p->list.count; i++)
+        if (dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes)) least = fmin(least, p->list.entry[i].compared);
+    return least;
+}
+
+int dpmf_i_design_is_proven(const dpmf_i_design_problem *p) {
+    return dpmf_i_design_least(p) <= DPMF_I_DESIGN_CLOSE * dpmf_i_design_bound_noise(p);
+}
+
+void dpmf_i_design_fill_ratios(dpmf_i_design_problem *p) {
+    const double bound = dpmf_i_design_bound_noise(p);
     for (int64_t i = 0; i < p->list.count; i++) {
         dpmf_candidate *c = &p->list.entry[i].shown;
-        c->ratio = bound > 0 ? (max_loss ? c->noise_max : c->noise_rms) / bound : 0;
+        c->ratio = bound > 0 ? (p->options.loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms) / bound : 0;
     }
-    return DPMF_OK;
 }
