@@ -681,6 +681,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_paramet
  *                         Pillutla et al. 2025, Theorem 3.21)
  *     balls-in-bins B     every unit is put into one of B bins at random, once; step t uses bin t mod B
  *     min-sep P, B        a unit that may take part does so with probability P, and then waits B steps
+ *     allocation K, T     every unit takes part in exactly K of T steps, chosen at random, in each of `epochs` epochs;
+ *                         independent noise; proven from both sides, without simulation
  *
  * Under sampling sigma is per unit of the largest column norm of C. Zero-out and add-remove adjacency have the same
  * guarantee, the worse of adding and removing; replace-one has a pair of its own.
@@ -691,16 +693,18 @@ typedef enum dpmf_sampling_kind {
     DPMF_SAMPLING_POISSON,
     DPMF_SAMPLING_BLOCK_CYCLIC,
     DPMF_SAMPLING_BALLS_IN_BINS,
-    DPMF_SAMPLING_MIN_SEPARATION
+    DPMF_SAMPLING_MIN_SEPARATION,
+    DPMF_SAMPLING_ALLOCATION
 } dpmf_sampling_kind;
 
 typedef struct dpmf_sampling {
     dpmf_sampling_kind kind;
     double probability; /* Q or P, 0 to 1 */
-    int64_t count;      /* B: blocks, bins or separation, at least 1 */
+    int64_t count;      /* B: blocks, bins or separation; T of allocation; at least 1 */
+    int64_t picks;      /* K of allocation, 1 to T; 0 elsewhere */
 } dpmf_sampling;
 
-/* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", and back (at most 63 bytes). */
+/* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and back (at most 63 bytes). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
 
@@ -727,6 +731,13 @@ typedef struct dpmf_account_options {
     const dpmf_strategy *strategy; /* C where it matters: its bands are checked, Monte Carlo needs it. NULL: independent
                                     * noise; for block-cyclic: any C of B bands */
     dpmf_adjacency adjacency;
+    int64_t
+        epochs; /* allocation: how often the choice is made afresh; 0: compositions/T, or 1. balls-in-bins: 1 or more
+                     * says that the bins are drawn afresh in each epoch, as allocation:1,B has it */
+    int64_t
+        batch_cap; /* poisson, block-cyclic: at most so many of those drawn take part, a random choice of them when more are
+                        * drawn. Such runs may not be accounted for as if there were no cap. 0: none */
+    int64_t units;     /* with batch_cap: how many there are in all, at least 2 in a block */
     double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
                         * replace-one has 2 */
     dpmf_engine engine;

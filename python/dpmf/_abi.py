@@ -119,6 +119,7 @@ class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_BLOCK_CYCLIC = 2
     DPMF_SAMPLING_BALLS_IN_BINS = 3
     DPMF_SAMPLING_MIN_SEPARATION = 4
+    DPMF_SAMPLING_ALLOCATION = 5
 
 
 class dpmf_engine(enum.IntEnum):
@@ -328,6 +329,7 @@ class dpmf_sampling(Structure):
         ("kind", c_int),
         ("probability", c_double),
         ("count", c_int64),
+        ("picks", c_int64),
     ]
 
 
@@ -337,6 +339,9 @@ class dpmf_account_options(Structure):
         ("compositions", c_int64),
         ("strategy", POINTER(dpmf_strategy)),
         ("adjacency", c_int),
+        ("epochs", c_int64),
+        ("batch_cap", c_int64),
+        ("units", c_int64),
         ("sigma_unit", c_double),
         ("engine", c_int),
         ("slack", c_double),
