@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compose.h"
 #include "observed.h"
 #include "options/verbs.h"
 #include "problem.h"
@@ -308,6 +309,8 @@ static int compute(const arguments *given, account *a) {
 }
 
 int cmd_account(const arguments *given) {
+    if (option_given(given, OPTION_COMPOSE)) return account_compose(given);
+    if (option_given(given, OPTION_TIMES)) return fail(EXIT_USAGE, "--times goes with --compose");
     account a = {0};
     int code = read_options(given, &a);
     if (code == 0) code = load_mechanism(given, &a);

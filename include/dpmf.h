@@ -784,6 +784,30 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
 DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
                                        const char *unit, char *out, size_t size);
 
+/*
+ * A ledger: different runs on the same data, composed. Gaussian runs add up exactly, equal samplings add their steps, and
+ * the rest is composed by the certified engine, removing with removing and adding with adding; the order of adding does not
+ * matter. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
+ * Free it with dpmf_ledger_free (NULL is fine); on failure a ledger stays as it was.
+ */
+typedef struct dpmf_ledger dpmf_ledger;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_create(dpmf_adjacency adjacency, dpmf_ledger **out);
+DPMF_API void dpmf_ledger_free(dpmf_ledger *ledger);
+
+/* `times` releases of mu = sensitivity/sigma, the sensitivity under the ledger's adjacency; times 1 to 1e9. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t times);
+
+/* `times` runs, each as dpmf_account_epsilon would account for it; the options' adjacency must be the ledger's. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma,
+                                                             const dpmf_account_options *options, int64_t times);
+
+/* Of everything in it together. run: may be NULL. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run,
+                                                         dpmf_privacy *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run,
+                                                       dpmf_privacy *out);
+
 /* ---- expert ---- */
 
 /*
@@ -864,6 +888,10 @@ DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
 DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+
+/* `times` runs of it into a ledger; it must be calibrated. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
+                                                               int64_t times);
 
 /* SHA-256 over everything that the file holds, 64 hexadecimal digits. */
 DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);

@@ -259,6 +259,15 @@ const option_row options[OPTION_TOTAL] = {
                              .verbs = ACCOUNT,
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
                                      "balls-in-bins and min-sep. Without it 1, or the steps of FILE"},
+    [OPTION_COMPOSE] = {.name = "compose",
+                        .kind = KIND_FLAG,
+                        .verbs = ACCOUNT,
+                        .help = "all mechanism FILEs, run on the same data, together: what they come to"},
+    [OPTION_TIMES] = {.name = "times",
+                      .kind = KIND_TEXT,
+                      .argument = "N,N,...",
+                      .verbs = ACCOUNT,
+                      .help = "with --compose: how often each FILE was run; without it once each"},
     [OPTION_BATCH_CAP] =
         {.name = "batch-cap",
          .kind = KIND_COUNT,
