@@ -181,6 +181,9 @@ static dpmf_status open_allocation(dpmf_i_account_question *q) {
             "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
             "bands, accepted 1",
             dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
+    if (stays && given < bins)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                                (long long)bins, (long long)given);
     if (!stays && o->epochs == 0) epochs = given / bins;
     if (!stays && (epochs < 1 || epochs * bins != given))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,

@@ -26,7 +26,7 @@ typedef struct reference {
     double delta, epsilon;
 } reference;
 
-static void test_values(void **state) {
+static void test_allocation_has_its_known_values(void **state) {
     static const reference known[] = {{.5, 10, 1e-5, 7.69513},  {1, 10, 1e-5, 2.18886}, {1, 100, 1e-5, .62095},
                                       {1, 100, 1e-12, 2.70238}, {2, 100, 1e-6, .20496}, {5, 10, 1e-5, .20920}};
     (void)state;
@@ -42,7 +42,7 @@ static void test_values(void **state) {
 }
 
 /* Exact reductions: all of the steps, or one of one. */
-static void test_reductions(void **state) {
+static void test_all_of_the_steps_is_the_gaussian(void **state) {
     (void)state;
     for (int64_t t = 1; t <= 7; t += 3) {
         const dpmf_privacy p = epsilon_of(1.5, 1e-6, t, t, 2);
@@ -55,7 +55,7 @@ static void test_reductions(void **state) {
  * 50 settings: the bound is not below what simulation finds less five standard errors (a false alarm in 3e-7 of them), and the
  * bound from below is near it.
  */
-static void test_simulation(void **state) {
+static void test_allocation_is_not_below_simulation(void **state) {
     (void)state;
     enum { SETTINGS = 50, SAMPLES = 4000, BINS_MAX = 14 };
     double *z = malloc(sizeof *z * SAMPLES * BINS_MAX);
@@ -68,6 +68,7 @@ static void test_simulation(void **state) {
             dpmf_i_account_allocation_scheme s = {.sigma = sigma, .bins = bins, .least = 1e-8, .fineness = 0.05};
             check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &upper[add]));
             s.lower = 1;
+            s.fineness = 0.02; /* the bound from below loses more */
             check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &lower[add]));
             if (!(lower[add] <= upper[add] && lower[add] >= 0.8 * upper[add] - 1e-4))
                 fail_msg("sigma %g, %lld bins, epsilon %g: %g to %g", sigma, (long long)bins, epsilon, lower[add],
@@ -94,7 +95,7 @@ static void test_simulation(void **state) {
 }
 
 /* Several epochs and several picks: values from a grid twice as fine; more epochs cost more; less than when known. */
-static void test_lists(void **state) {
+static void test_picks_and_epochs_compose(void **state) {
     (void)state;
     const dpmf_privacy four = epsilon_of(2, 1e-4, 4, 40, 1), ten = epsilon_of(3, 1e-4, 10, 100, 1);
     assert_true(four.epsilon > 1.0875 && four.epsilon < 1.0895);
@@ -108,7 +109,7 @@ static void test_lists(void **state) {
 }
 
 /* delta and sigma are the same question turned round; bins that stay are one use with less noise. */
-static void test_questions(void **state) {
+static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;
     (void)state;
@@ -125,7 +126,7 @@ static void test_questions(void **state) {
     assert_true(back.epsilon < bins.epsilon); /* fresh choices hide more */
 }
 
-static void test_refused(void **state) {
+static void test_bad_allocations_are_refused(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p;
     dpmf_sampling s;
@@ -150,8 +151,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_reductions), cmocka_unit_test(test_simulation),
-        cmocka_unit_test(test_lists),  cmocka_unit_test(test_questions),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_allocation_has_its_known_values),
+        cmocka_unit_test(test_all_of_the_steps_is_the_gaussian),
+        cmocka_unit_test(test_allocation_is_not_below_simulation),
+        cmocka_unit_test(test_picks_and_epochs_compose),
+        cmocka_unit_test(test_the_questions_turn_round),
+        cmocka_unit_test(test_bad_allocations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

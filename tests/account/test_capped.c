@@ -143,7 +143,7 @@ static dpmf_privacy epsilon_of(double q, double sigma, int64_t n, double delta, 
 }
 
 /* A prototype of the same curves on a grid of 4e-4; at + 5 and + 6 deviations the cap costs next to nothing. */
-static void test_values(void **state) {
+static void test_capped_sampling_has_its_known_values(void **state) {
     (void)state;
     check_near(epsilon_of(.01, 1, 1000, 1e-5, 567, 50000).epsilon, 2.890, 2e-3);
     check_near(epsilon_of(.01, 1, 1000, 1e-5, 589, 50000).epsilon, 1.869, 2e-3);
@@ -178,7 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_below_all_outcomes),
         cmocka_unit_test(test_ignoring_the_cap_is_wrong),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_capped_sampling_has_its_known_values),
         cmocka_unit_test(test_questions_and_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static double epsilon_of(const dpmf_ledger *ledger, double delta) {
     return p.epsilon;
 }
 
-static void test_equal_parts(void **state) {
+static void test_equal_parts_are_one_run(void **state) {
     dpmf_account_options all = poisson(0.02, 600);
     dpmf_ledger *ledger = make();
     dpmf_privacy p;
@@ -41,7 +41,7 @@ static void test_equal_parts(void **state) {
     dpmf_ledger_free(ledger);
 }
 
-static void test_gaussians(void **state) {
+static void test_gaussian_runs_add_up(void **state) {
     dpmf_account_options none = dpmf_account_options_defaults();
     dpmf_ledger *ledger = make();
     dpmf_privacy p;
@@ -57,7 +57,7 @@ static void test_gaussians(void **state) {
 }
 
 /* One kind of run after the other, and back: the same to the last bit; more than the larger, less than the sum. */
-static void test_order(void **state) {
+static void test_order_does_not_matter(void **state) {
     dpmf_ledger *one = make(), *other = make();
     dpmf_account_options once = dpmf_account_options_defaults();
     (void)state;
@@ -101,7 +101,7 @@ static void test_mixed_against_a_contour(void **state) {
     dpmf_ledger_free(ledger);
 }
 
-static void test_refused(void **state) {
+static void test_bad_runs_are_refused(void **state) {
     dpmf_ledger *ledger = make();
     dpmf_account_options o = poisson(0.1, 10);
     (void)state;
@@ -118,9 +118,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_gaussians),
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_mixed_against_a_contour),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_equal_parts_are_one_run), cmocka_unit_test(test_gaussian_runs_add_up),
+        cmocka_unit_test(test_order_does_not_matter),   cmocka_unit_test(test_mixed_against_a_contour),
+        cmocka_unit_test(test_bad_runs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

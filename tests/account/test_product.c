@@ -35,7 +35,7 @@ static void test_gaussians_are_exact(void **state) {
 }
 
 /* Equal steps of Poisson sampling: within the slack of the engine that knows their densities, on either side. */
-static void test_equal_steps(void **state) {
+static void test_equal_steps_are_tight(void **state) {
     static const double cases[][4] = {{1, .01, 1000, -11.5}, {.8, .2, 20, -20}, {3, .001, 100000, -14}};
     const dpmf_i_account_dots_options fine = {1e-5, 1e-6, -1, NULL, 0};
     (void)state;
@@ -65,7 +65,7 @@ static void test_any_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaussians_are_exact),
-        cmocka_unit_test(test_equal_steps),
+        cmocka_unit_test(test_equal_steps_are_tight),
         cmocka_unit_test(test_any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,9 @@ dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation 
         worst = fmax(worst, found);
         if (i == 1) break;
     }
+    if (is_single(a) && worst > -600)
+        TRY(is_proven(a, 0.5 * first_fineness(a->sigma), worst, epsilon, fmax(a->relative * epsilon, a->absolute),
+                      met));
     *log_delta = fmin(worst, 0);
     return DPMF_OK;
 }
