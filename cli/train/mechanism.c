@@ -162,7 +162,7 @@ static dpmf_status independent_mechanism(training *t) {
     dpmf_privacy found = {0};
     const bool private = !option_given(t->given, OPTION_NOISELESS);
     const bool poisson = sampled(t);
-    if (poisson) about.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)t->epochs / (double)t->steps, 1};
+    if (poisson) about.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)t->epochs / (double)t->steps, 1, 0};
     about.made_by = "train";
     dpmf_status status = dpmf_adjacency_parse(option_text(t->given, OPTION_ADJACENCY), &about.evaluate.adjacency);
     if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_IDENTITY, t->workload, NULL, &strategy);

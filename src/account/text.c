@@ -41,7 +41,7 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
 /* The kinds: one row each, from which parsing, texts, lists and errors come. */
 typedef struct sampling_form {
     const char *name, *form;
-    int has_probability, has_count;
+    int has_probability, has_count, has_picks;
     int composes; /* 1: a run is so many compositions of one sampled step */
     int banded;   /* 1: for C of at most `count` bands, or of one where there is no count */
 } sampling_form;
@@ -52,6 +52,7 @@ static const sampling_form FORMS[] = {
     [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1},
     [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1, .composes = 0},
     [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1},
+    [DPMF_SAMPLING_ALLOCATION] = {"allocation", "allocation:K,T", 0, 1, .has_picks = 1, .banded = 1},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
@@ -69,11 +70,11 @@ int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling) {
 
 int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling) {
     const sampling_form *form = &FORMS[sampling->kind];
-    return !form->banded ? 0 : form->has_count ? sampling->count : 1;
+    return !form->banded ? 0 : form->has_count && !form->has_picks ? sampling->count : 1;
 }
 
 static dpmf_status refuse_sampling(const char *text, const char *why) {
-    char shown[64], forms[160] = "";
+    char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
@@ -95,8 +96,15 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
         if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values is not as in");
         if (form->has_count) rest++;
     }
+    if (form->has_picks) {
+        size_t length = strcspn(rest, ",");
+        if (rest[length] != ',' || !dpmf_i_base_parse_integer(rest, length, &out->picks) || out->picks < 1)
+            return refuse_sampling(text, "two whole numbers of at least 1 are accepted");
+        rest += length + 1;
+    }
     if (form->has_count && (!dpmf_i_base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
         return refuse_sampling(text, "a whole number of at least 1 is accepted");
+    if (out->picks > out->count) return refuse_sampling(text, "K is at most T");
     return DPMF_OK;
 }
 
@@ -120,8 +128,9 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     dpmf_i_base_format_double(sampling->probability, number);
     int used = snprintf(out, 64, "%s", form->name);
     if (form->has_probability) used += snprintf(out + used, 64 - (size_t)used, ":%s", number);
+    if (form->has_picks) used += snprintf(out + used, 64 - (size_t)used, ":%lld", (long long)sampling->picks);
     if (form->has_count)
-        snprintf(out + used, 64 - (size_t)used, "%c%lld", form->has_probability ? ',' : ':',
+        snprintf(out + used, 64 - (size_t)used, "%c%lld", form->has_probability || form->has_picks ? ',' : ':',
                  (long long)sampling->count);
     return DPMF_OK;
 }
@@ -137,5 +146,8 @@ dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *s) {
     if (form->has_count && s->count < 1)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form,
                                 (long long)s->count);
+    if (form->has_picks && (s->picks < 1 || s->picks > s->count))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", form->form,
+                                (long long)s->picks, (long long)s->count);
     return DPMF_OK;
 }

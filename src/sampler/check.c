@@ -85,7 +85,7 @@ static int participation_holds(const dpmf_sampler *s, const dpmf_participation *
 static dpmf_sampling law_of(dpmf_sampling sampling) {
     const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
     if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
-        return (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1};
+        return (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1, 0};
     return sampling;
 }
 
