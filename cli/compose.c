@@ -46,10 +46,7 @@ static int load(const arguments *given, composition *c) {
     int code = read_times(given, c);
     for (int i = 0; code == 0 && i < c->count; ++i) {
         c->parts[i].path = given->operands[i];
-        dpmf_status status = dpmf_mechanism_load(given->operands[i], &c->parts[i].mechanism);
-        if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT;
-        if (status != DPMF_OK) return fail_status(status, NULL);
-        code = check_sensitivity(c->parts[i].mechanism, given->operands[i], (int)given->count[OPTION_THREADS]);
+        code = load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
     }
     return code;
 }
