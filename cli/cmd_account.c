@@ -35,7 +35,14 @@ static int refuse_set(void) {
 }
 
 static bool same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
-    return a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks;
+    return a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
+           a->cap == b->cap && a->units == b->units;
+}
+
+static void put_cap(const arguments *given, account *a) {
+    if (!option_given(given, OPTION_BATCH_CAP)) return;
+    a->how.sampling.cap = given->count[OPTION_BATCH_CAP];
+    a->how.sampling.units = given->count[OPTION_UNITS];
 }
 
 static int load_mechanism(const arguments *given, account *a) {
@@ -47,10 +54,16 @@ static int load_mechanism(const arguments *given, account *a) {
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
     dpmf_account_options of_file = dpmf_mechanism_account(a->mechanism);
+    if (of_file.sampling.cap > 0 &&
+        ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
+         (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))
+        return fail(EXIT_USAGE, "--batch-cap, --units: the FILE has a cap of %lld on batches from %lld units",
+                    (long long)of_file.sampling.cap, (long long)of_file.sampling.units);
     if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
     if (!option_given(given, OPTION_SAMPLING)) a->how.sampling = of_file.sampling;
+    if (a->how.sampling.cap == 0) put_cap(given, a);
     a->how.adjacency = held;
     a->how.sigma_unit = of_file.sigma_unit;
     a->how.strategy = of_file.strategy;
@@ -86,7 +99,6 @@ static int read_options(const arguments *given, account *a) {
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
     a->how.epochs = given->count[OPTION_EPOCHS];
-    a->how.batch_cap = given->count[OPTION_BATCH_CAP];
     a->how.units = given->count[OPTION_UNITS];
     a->how.slack = given->number[OPTION_SLACK];
     if (option_given(given, OPTION_CONFIDENCE)) a->how.confidence = given->number[OPTION_CONFIDENCE];
@@ -94,6 +106,7 @@ static int read_options(const arguments *given, account *a) {
     a->how.warm = option_given(given, OPTION_WARM);
     a->how.samples = given->count[OPTION_SAMPLES];
     a->how.seed = (uint64_t)given->count[OPTION_SEED];
+    put_cap(given, a);
     a->how.run = run_with((int)given->count[OPTION_THREADS]);
     return a->how.unconditional ? draw_coins(given, a) : 0;
 }
@@ -109,7 +122,7 @@ static int check_idle(const arguments *given, const account *a) {
     if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
         return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often the more there are to draw from");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
-        return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson and block-cyclic");
+        return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
     if (option_given(given, OPTION_WARM) && kind != DPMF_SAMPLING_MIN_SEPARATION)
         return fail(EXIT_USAGE, "--warm is for min-sep sampling");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))

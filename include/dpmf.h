@@ -687,6 +687,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_paramet
  *     allocation K, T     every unit takes part in exactly K of T steps, chosen at random, in each of `epochs` epochs;
  *                         independent noise; proven from both sides, without simulation
  *
+ * A cap M on the batch: of more than M units that are drawn a random M take part, and a drawn unit counts as drawn
+ * whether it was kept or not. Such a run may not be accounted for as if there were no cap.
+ *
  * Under sampling sigma is per unit of the largest column norm of C. Zero-out and add-remove adjacency have the same
  * guarantee, the worse of adding and removing; replace-one has a pair of its own.
  * --------------------------------------------------------------------------------------------------------------- */
@@ -705,9 +708,14 @@ typedef struct dpmf_sampling {
     double probability; /* Q or P, 0 to 1 */
     int64_t count;      /* B: blocks, bins or separation; T of allocation; at least 1 */
     int64_t picks;      /* K of allocation, 1 to T; 0 elsewhere */
+    int64_t cap;        /* poisson, block-cyclic, min-sep: at most so many of those drawn take part; 0: no cap */
+    int64_t units;      /* with a cap: how many there are to draw from in all; 0: not said yet */
 } dpmf_sampling;
 
-/* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and back (at most 63 bytes). */
+/*
+ * "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and with ",cap:M" or
+ * ",cap:M:N" behind poisson, block-cyclic and min-sep; and back (at most 63 bytes, or it is refused).
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
 
@@ -737,10 +745,8 @@ typedef struct dpmf_account_options {
     int64_t
         epochs; /* allocation: how often the choice is made afresh; 0: compositions/T, or 1. balls-in-bins: 1 or more
                      * says that the bins are drawn afresh in each epoch, as allocation:1,B has it */
-    int64_t
-        batch_cap; /* poisson, block-cyclic: at most so many of those drawn take part, a random choice of them when more are
-                        * drawn. Such runs may not be accounted for as if there were no cap. 0: none */
-    int64_t units;     /* with batch_cap: how many there are in all, at least 2 in a block */
+    int64_t batch_cap; /* the sampling's cap, for callers who hold it apart; 0: as the sampling says */
+    int64_t units;     /* with a cap: how many units there are in all, at least 2 in a block; 0: as the sampling says */
     double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
                         * replace-one has 2 */
     dpmf_engine engine;
@@ -837,6 +843,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_compositions(double sigma, d
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta,
                                                                 const dpmf_account_options *options,
                                                                 double *probability, dpmf_privacy *out);
+
+/*
+ * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
+ * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (NULL: not asked) gets
+ * the least sigma with that cap.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost,
+                                                        const dpmf_account_options *options, int64_t *cap,
+                                                        dpmf_privacy *out);
 
 /* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
@@ -1099,6 +1114,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key
  * participation at separation_low.
  * --------------------------------------------------------------------------------------------------------------- */
 
+#define DPMF_BATCH_CAP_AUTO ((int64_t)-1)
+
 typedef struct dpmf_design_options {
     int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
     double epsilon, delta;
@@ -1106,7 +1123,10 @@ typedef struct dpmf_design_options {
     uint64_t memory;             /* bytes that the noise stream may take; 0: no limit */
     double max_overhead;         /* 0 means 4 */
     dpmf_sampling_kind sampling; /* none or block-cyclic */
-    const char *families;        /* names joined by commas; NULL: every one that applies */
+    int64_t batch_cap; /* under sampling: at most so many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
+                        * least that costs no more than a thousandth of sigma */
+    int64_t units;     /* with a cap: how many there are to draw from */
+    const char *families; /* names joined by commas; NULL: every one that applies */
     dpmf_loss loss;
     dpmf_adjacency adjacency;
     dpmf_precision precision; /* of the noise */

@@ -259,7 +259,7 @@ const option_row options[OPTION_TOTAL] = {
                                  "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
                                  "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
                                  "probability P and then not for B steps; each example in exactly K of T steps. design "
-                                 "takes none and block-cyclic, train poisson too: the "
+                                 "takes none and block-cyclic, train poisson and allocation too: the "
                                  "numbers follow from the run"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
@@ -284,8 +284,9 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "M",
          .count_low = 1,
          .count_high = 1000000000000,
-         .verbs = ACCOUNT,
-         .help = "poisson and block-cyclic: of more than M that are drawn a random M take part; needs --units"},
+         .verbs = ACCOUNT | TRAIN,
+         .help = "poisson, block-cyclic and min-sep: of more than M that are drawn a random M take part; account needs "
+                 "--units with it"},
     [OPTION_UNITS] = {.name = "units",
                       .kind = KIND_COUNT,
                       .argument = "N",

@@ -337,6 +337,8 @@ class dpmf_sampling(Structure):
         ("probability", c_double),
         ("count", c_int64),
         ("picks", c_int64),
+        ("cap", c_int64),
+        ("units", c_int64),
     ]
 
 
@@ -433,6 +435,8 @@ class dpmf_design_options(Structure):
         ("memory", c_uint64),
         ("max_overhead", c_double),
         ("sampling", c_int),
+        ("batch_cap", c_int64),
+        ("units", c_int64),
         ("families", c_char_p),
         ("loss", c_int),
         ("adjacency", c_int),
@@ -618,6 +622,7 @@ FUNCTIONS = {
     "dpmf_amplify": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_sampling), c_double, POINTER(dpmf_amplification)]),
     "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
+    "dpmf_calibrate_cap": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),
     "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
     "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),

@@ -5,6 +5,7 @@
  */
 #include "account/question.h"
 
+#include "account/capped/capped.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
@@ -113,15 +114,27 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     return DPMF_OK;
 }
 
-static dpmf_status check_cap(const dpmf_account_options *o) {
-    char text[64];
-    TRY(dpmf_sampling_format(&o->sampling, text));
+/* The cap may stand in the sampling or beside it: afterwards it stands in both. */
+static dpmf_status join_cap(dpmf_account_options *o) {
+    dpmf_sampling *s = &o->sampling;
+    if (o->batch_cap == 0) o->batch_cap = s->cap;
+    if (o->units == 0) o->units = s->units;
+    if ((s->cap != 0 && s->cap != o->batch_cap) || (s->cap != 0 && s->units != 0 && s->units != o->units))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: the same, or "
+                                "only one of them, is accepted",
+                                (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
     if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone says nothing here */
-    if (!dpmf_i_account_sampling_composes(&o->sampling))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "a cap on the batch is accounted for with poisson and block-cyclic sampling, not with %s", text);
-    if (o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_CONNECT_THE_DOTS)
+    s->cap = o->batch_cap;
+    s->units = o->units;
+    return dpmf_i_account_sampling_check(s);
+}
+
+static dpmf_status check_cap(const dpmf_account_options *o) {
+    const int simulated = o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    if (o->batch_cap == 0) return DPMF_OK;
+    if (o->engine != DPMF_ENGINE_AUTO &&
+        o->engine != (simulated ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know a cap on the batch; auto does",
                                 dpmf_engine_name(o->engine));
     const int64_t blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1;
@@ -206,12 +219,16 @@ static dpmf_status open_scheme(dpmf_i_account_question *q) {
     }
     q->sampled = 1;
     compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    return dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
+    TRY(dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme));
+    if (o->batch_cap == 0 || o->batch_cap >= o->units) return DPMF_OK;
+    if (o->adjacency == DPMF_ADJACENCY_ADD_REMOVE) q->scheme.sensed.value *= 2; /* another takes the place */
+    return dpmf_i_account_capped_separated(&q->scheme.scheme, o->batch_cap, o->units, &q->missed);
 }
 
 dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
     dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
+    TRY(join_cap(&q.options));
     TRY(check_options(&q.options));
     q.unasked_slack = q.options.slack == 0;
     /* Whoever says how to simulate wants simulation. */

@@ -50,8 +50,8 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
             b, b, unit, p->probability, (long long)p->compositions);
     if (o->batch_cap > 0)
         add(t,
-            "Batches are capped: when more than %lld are drawn from the %lld there are, a random %lld of them take "
-            "part%s.\n",
+            "At most %lld take part in a batch: when more are drawn from the %lld there are, a random %lld of them "
+            "do%s.\n",
             (long long)o->batch_cap, (long long)o->units, (long long)o->batch_cap,
             o->adjacency == DPMF_ADJACENCY_ZERO_OUT ? "; zeros count like others" : "");
     if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
@@ -89,6 +89,8 @@ static void add_certainty(text *t, const dpmf_privacy *p) {
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
                               size_t size) {
     dpmf_account_options o = options == NULL ? dpmf_account_options_defaults() : *options;
+    if (o.batch_cap == 0) o.batch_cap = o.sampling.cap;
+    if (o.units == 0) o.units = o.sampling.units;
     text t = {.out = out, .size = size};
     if (unit == NULL) unit = "example";
     if (size > 0) out[0] = 0;

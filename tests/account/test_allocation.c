@@ -13,7 +13,7 @@
 static dpmf_privacy epsilon_of(double sigma, double delta, int64_t picks, int64_t bins, int64_t epochs) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, bins, picks};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, bins, picks, 0, 0};
     o.epochs = epochs;
     check_ok(dpmf_account_epsilon(sigma, delta, &o, &p));
     return p;
@@ -113,11 +113,11 @@ static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0, 0};
     check_ok(dpmf_calibrate_sigma(1, 1e-5, &o, &p));
     check_ok(dpmf_account_delta(p.sigma, 1, &o, &back));
     assert_true(back.delta <= 1e-5 && back.delta > 0.99e-5);
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 10, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 10, 0, 0, 0};
     o.compositions = 40;
     check_ok(dpmf_account_epsilon(2 * p.sigma, 1e-5, &o, &bins));
     check_near(bins.epsilon, 1, 2e-3);
@@ -144,7 +144,7 @@ static void test_bad_allocations_are_refused(void **state) {
     o.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
     assert_int_equal(dpmf_account_epsilon(1, 1e-5, &o, &p), DPMF_ERROR_UNSUPPORTED);
     o.adjacency = DPMF_ADJACENCY_ZERO_OUT;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0, 0};
     o.epochs = 2;
     assert_int_equal(dpmf_account_epsilon(1, 1e-5, &o, &p), DPMF_ERROR_ARGUMENT);
 }

@@ -13,7 +13,7 @@ static dpmf_ledger *make(void) {
 
 static dpmf_account_options poisson(double q, int64_t steps) {
     dpmf_account_options o = dpmf_account_options_defaults();
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q, 0, 0, 0, 0};
     o.compositions = steps;
     return o;
 }
@@ -61,7 +61,7 @@ static void test_order_does_not_matter(void **state) {
     dpmf_ledger *one = make(), *other = make();
     dpmf_account_options once = dpmf_account_options_defaults();
     (void)state;
-    once.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 20, 1};
+    once.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 20, 1, 0, 0};
     check_ok(dpmf_ledger_add_gaussian(one, 0.3, 1));
     add(one, 1, poisson(0.02, 200), 1);
     add(one, 2, poisson(0.05, 100), 1);
@@ -110,7 +110,7 @@ static void test_bad_runs_are_refused(void **state) {
     o.adjacency = DPMF_ADJACENCY_ADD_REMOVE;
     assert_int_equal(dpmf_ledger_add_sampled(ledger, 1, &o, 1), DPMF_ERROR_ARGUMENT);
     o.adjacency = DPMF_ADJACENCY_ZERO_OUT;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_MIN_SEPARATION, 0.1, 2, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_MIN_SEPARATION, 0.1, 2, 0, 0, 0};
     assert_int_equal(dpmf_ledger_add_sampled(ledger, 1, &o, 1), DPMF_ERROR_UNSUPPORTED);
     assert_true(epsilon_of(ledger, 1e-6) == 0); /* nothing of it was taken in */
     dpmf_ledger_free(ledger);

@@ -3,6 +3,7 @@
 #ifndef DPMF_ACCOUNT_CAPPED_H
 #define DPMF_ACCOUNT_CAPPED_H
 
+#include "account/montecarlo/montecarlo.h"
 #include "account/product/product.h"
 
 /* N units are drawn with probability q each; of more than M drawn a random M take part. 1 <= M < N, 0 < q <= 1. */
@@ -26,5 +27,9 @@ dpmf_i_account_product_part dpmf_i_account_capped_part(const dpmf_i_account_capp
 
 /* ln of what coupling with uncapped sampling adds to delta over n steps. */
 double dpmf_i_account_capped_log_coupling(const dpmf_i_account_capped_scheme *s, double n, double epsilon);
+
+/* Over all steps of min-separation sampling, from above: that the unit is drawn and kept while the cap binds. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_capped_separated(const dpmf_i_account_montecarlo_scheme *scheme, int64_t cap,
+                                                            int64_t units, double *missed);
 
 #endif
