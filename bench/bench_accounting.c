@@ -40,7 +40,7 @@ static int run(const struct query *q) {
     dpmf_account_options options = dpmf_account_options_defaults();
     dpmf_privacy found, checked;
     double times[REPEATS];
-    options.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q->probability, 0};
+    options.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q->probability, 0, 0, 0, 0};
     options.compositions = q->steps;
     for (int i = 0; i < REPEATS; i++) {
         double start = seconds_now();

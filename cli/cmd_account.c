@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compose.h"
 #include "observed.h"
 #include "options/verbs.h"
 #include "problem.h"
@@ -34,7 +35,14 @@ static int refuse_set(void) {
 }
 
 static bool same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
-    return a->kind == b->kind && a->probability == b->probability && a->count == b->count;
+    return a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
+           a->cap == b->cap && a->units == b->units;
+}
+
+static void put_cap(const arguments *given, account *a) {
+    if (!option_given(given, OPTION_BATCH_CAP)) return;
+    a->how.sampling.cap = given->count[OPTION_BATCH_CAP];
+    a->how.sampling.units = given->count[OPTION_UNITS];
 }
 
 static int load_mechanism(const arguments *given, account *a) {
@@ -46,10 +54,16 @@ static int load_mechanism(const arguments *given, account *a) {
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
     dpmf_account_options of_file = dpmf_mechanism_account(a->mechanism);
+    if (of_file.sampling.cap > 0 &&
+        ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
+         (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))
+        return fail(EXIT_USAGE, "--batch-cap, --units: the FILE has a cap of %lld on batches from %lld units",
+                    (long long)of_file.sampling.cap, (long long)of_file.sampling.units);
     if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
     if (!option_given(given, OPTION_SAMPLING)) a->how.sampling = of_file.sampling;
+    if (a->how.sampling.cap == 0) put_cap(given, a);
     a->how.adjacency = held;
     a->how.sigma_unit = of_file.sigma_unit;
     a->how.strategy = of_file.strategy;
@@ -84,12 +98,15 @@ static int read_options(const arguments *given, account *a) {
         dpmf_engine_parse(option_text(given, OPTION_ENGINE), &a->how.engine) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
+    a->how.epochs = given->count[OPTION_EPOCHS];
+    a->how.units = given->count[OPTION_UNITS];
     a->how.slack = given->number[OPTION_SLACK];
-    a->how.confidence = given->number[OPTION_CONFIDENCE];
+    if (option_given(given, OPTION_CONFIDENCE)) a->how.confidence = given->number[OPTION_CONFIDENCE];
     a->how.unconditional = option_given(given, OPTION_UNCONDITIONAL);
     a->how.warm = option_given(given, OPTION_WARM);
     a->how.samples = given->count[OPTION_SAMPLES];
     a->how.seed = (uint64_t)given->count[OPTION_SEED];
+    put_cap(given, a);
     a->how.run = run_with((int)given->count[OPTION_THREADS]);
     return a->how.unconditional ? draw_coins(given, a) : 0;
 }
@@ -102,6 +119,10 @@ static int check_idle(const arguments *given, const account *a) {
     for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; ++i)
         if (!simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
+    if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
+        return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often the more there are to draw from");
+    if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
+        return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
     if (option_given(given, OPTION_WARM) && kind != DPMF_SAMPLING_MIN_SEPARATION)
         return fail(EXIT_USAGE, "--warm is for min-sep sampling");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
@@ -207,6 +228,9 @@ static dpmf_status trace_curve(const arguments *given, account *a) {
 
 static int64_t steps_of(const account *a) {
     if (a->how.compositions > 0) return a->how.compositions;
+    const bool rounds =
+        a->how.sampling.kind == DPMF_SAMPLING_ALLOCATION || a->how.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS;
+    if (rounds && a->how.strategy == NULL) return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
     return a->how.strategy == NULL ? 1 : dpmf_strategy_steps(a->how.strategy);
 }
 
@@ -232,6 +256,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_double(t, "accounted_probability", p->probability);
     json_bool(t, "slack_met", p->slack_met != 0);
     if (a->how.unconditional) json_integer(t, "coins", (int64_t)a->how.seed);
+    if (a->how.units > 0) json_bool(t, "delta_below_one_unit", p->delta * (double)a->how.units < 1.0);
     if (option_given(given, OPTION_CURVE)) {
         json_open(t, "curve", '[');
         for (int i = 0; i < CURVE_POINTS; ++i) {
@@ -265,6 +290,8 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     table_integer(t, "compositions", steps_of(a));
     if (a->how.unconditional) table_integer(t, "coins of the test", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
+    if (a->how.units > 0 && p->delta * (double)a->how.units >= 1.0)
+        table_text(t, "warning", "delta is 1/units or more: it allows a unit to be published whole; take less");
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
@@ -310,6 +337,8 @@ static int compute(const arguments *given, account *a) {
 }
 
 int cmd_account(const arguments *given) {
+    if (option_given(given, OPTION_COMPOSE)) return account_compose(given);
+    if (option_given(given, OPTION_TIMES)) return fail(EXIT_USAGE, "--times goes with --compose");
     account a = {0};
     int code = read_options(given, &a);
     if (code == 0) code = load_mechanism(given, &a);

@@ -688,6 +688,11 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_paramet
  *                         Pillutla et al. 2025, Theorem 3.21)
  *     balls-in-bins B     every unit is put into one of B bins at random, once; step t uses bin t mod B
  *     min-sep P, B        a unit that may take part does so with probability P, and then waits B steps
+ *     allocation K, T     every unit takes part in exactly K of T steps, chosen at random, in each of `epochs` epochs;
+ *                         independent noise; proven from both sides, without simulation
+ *
+ * A cap M on the batch: of more than M units that are drawn a random M take part, and a drawn unit counts as drawn
+ * whether it was kept or not. Such a run may not be accounted for as if there were no cap.
  *
  * Under sampling sigma is per unit of the largest column norm of C. Zero-out and add-remove adjacency have the same
  * guarantee, the worse of adding and removing; replace-one has a pair of its own.
@@ -698,16 +703,23 @@ typedef enum dpmf_sampling_kind {
     DPMF_SAMPLING_POISSON,
     DPMF_SAMPLING_BLOCK_CYCLIC,
     DPMF_SAMPLING_BALLS_IN_BINS,
-    DPMF_SAMPLING_MIN_SEPARATION
+    DPMF_SAMPLING_MIN_SEPARATION,
+    DPMF_SAMPLING_ALLOCATION
 } dpmf_sampling_kind;
 
 typedef struct dpmf_sampling {
     dpmf_sampling_kind kind;
     double probability; /* Q or P, 0 to 1 */
-    int64_t count;      /* B: blocks, bins or separation, at least 1 */
+    int64_t count;      /* B: blocks, bins or separation; T of allocation; at least 1 */
+    int64_t picks;      /* K of allocation, 1 to T; 0 elsewhere */
+    int64_t cap;        /* poisson, block-cyclic, min-sep: at most so many of those drawn take part; 0: no cap */
+    int64_t units;      /* with a cap: how many there are to draw from in all; 0: not said yet */
 } dpmf_sampling;
 
-/* "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", and back (at most 63 bytes). */
+/*
+ * "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and with ",cap:M" or
+ * ",cap:M:N" behind poisson, block-cyclic and min-sep; and back (at most 63 bytes, or it is refused).
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
 
@@ -734,6 +746,11 @@ typedef struct dpmf_account_options {
     const dpmf_strategy *strategy; /* C where it matters: its bands are checked, Monte Carlo needs it. NULL: independent
                                     * noise; for block-cyclic: any C of B bands */
     dpmf_adjacency adjacency;
+    int64_t
+        epochs; /* allocation: how often the choice is made afresh; 0: compositions/T, or 1. balls-in-bins: 1 or more
+                     * says that the bins are drawn afresh in each epoch, as allocation:1,B has it */
+    int64_t batch_cap; /* the sampling's cap, for callers who hold it apart; 0: as the sampling says */
+    int64_t units;     /* with a cap: how many units there are in all, at least 2 in a block; 0: as the sampling says */
     double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
                         * replace-one has 2 */
     dpmf_engine engine;
@@ -780,6 +797,30 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
 DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
                                        const char *unit, char *out, size_t size);
 
+/*
+ * A ledger: different runs on the same data, composed. Gaussian runs add up exactly, equal samplings add their steps, and
+ * the rest is composed by the certified engine, removing with removing and adding with adding; the order of adding does not
+ * matter. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
+ * Free it with dpmf_ledger_free (NULL is fine); on failure a ledger stays as it was.
+ */
+typedef struct dpmf_ledger dpmf_ledger;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_create(dpmf_adjacency adjacency, dpmf_ledger **out);
+DPMF_API void dpmf_ledger_free(dpmf_ledger *ledger);
+
+/* `times` releases of mu = sensitivity/sigma, the sensitivity under the ledger's adjacency; times 1 to 1e9. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t times);
+
+/* `times` runs, each as dpmf_account_epsilon would account for it; the options' adjacency must be the ledger's. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma,
+                                                             const dpmf_account_options *options, int64_t times);
+
+/* Of everything in it together. run: may be NULL. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run,
+                                                         dpmf_privacy *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run,
+                                                       dpmf_privacy *out);
+
 /* ---- expert ---- */
 
 /*
@@ -806,6 +847,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_compositions(double sigma, d
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta,
                                                                 const dpmf_account_options *options,
                                                                 double *probability, dpmf_privacy *out);
+
+/*
+ * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
+ * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (NULL: not asked) gets
+ * the least sigma with that cap.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost,
+                                                        const dpmf_account_options *options, int64_t *cap,
+                                                        dpmf_privacy *out);
 
 /* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
@@ -860,6 +910,10 @@ DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
 DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+
+/* `times` runs of it into a ledger; it must be calibrated. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
+                                                               int64_t times);
 
 /* SHA-256 over everything that the file holds, 64 hexadecimal digits. */
 DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
@@ -1064,6 +1118,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key
  * participation at separation_low.
  * --------------------------------------------------------------------------------------------------------------- */
 
+#define DPMF_BATCH_CAP_AUTO ((int64_t)-1)
+
 typedef struct dpmf_design_options {
     int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
     double epsilon, delta;
@@ -1071,7 +1127,10 @@ typedef struct dpmf_design_options {
     uint64_t memory;             /* bytes that the noise stream may take; 0: no limit */
     double max_overhead;         /* 0 means 4 */
     dpmf_sampling_kind sampling; /* none or block-cyclic */
-    const char *families;        /* names joined by commas; NULL: every one that applies */
+    int64_t batch_cap; /* under sampling: at most so many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
+                        * least that costs no more than a thousandth of sigma */
+    int64_t units;     /* with a cap: how many there are to draw from */
+    const char *families; /* names joined by commas; NULL: every one that applies */
     dpmf_loss loss;
     dpmf_adjacency adjacency;
     dpmf_precision precision; /* of the noise */

@@ -35,8 +35,9 @@ const option_row options[OPTION_TOTAL] = {
                        .argument = "K",
                        .count_low = 1,
                        .count_high = MOST_STEPS,
-                       .verbs = DESIGN | TRAIN,
-                       .help = "passes over the data: how often one example takes part"},
+                       .verbs = DESIGN | TRAIN | ACCOUNT,
+                       .help = "passes over the data: how often one example takes part; account: how often the random "
+                               "choice of allocation or of independent balls-in-bins is made afresh"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -248,18 +249,18 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = ACCOUNT,
                          .help = "with --rho: it is a Gaussian mechanism, rho = mu^2/2, and epsilon exact"},
-    [OPTION_SAMPLING] =
-        {.name = "sampling",
-         .kind = KIND_TEXT,
-         .argument = "SAMPLING",
-         .values_of = sampling_values,
-         .preset = "none",
-         .verbs = DESIGN | ACCOUNT | TRAIN,
-         .help = "secret random choice of the batches: none; each example in each step with "
-                 "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
-                 "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
-                 "probability P and then not for B steps. design takes none and block-cyclic, train poisson too: the "
-                 "numbers follow from the run"},
+    [OPTION_SAMPLING] = {.name = "sampling",
+                         .kind = KIND_TEXT,
+                         .argument = "SAMPLING",
+                         .values_of = sampling_values,
+                         .preset = "none",
+                         .verbs = DESIGN | ACCOUNT | TRAIN,
+                         .help = "secret random choice of the batches: none; each example in each step with "
+                                 "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
+                                 "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
+                                 "probability P and then not for B steps; each example in exactly K of T steps. design "
+                                 "takes none and block-cyclic, train poisson and allocation too: the "
+                                 "numbers follow from the run"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -268,6 +269,31 @@ const option_row options[OPTION_TOTAL] = {
                              .verbs = ACCOUNT,
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
                                      "balls-in-bins and min-sep. Without it 1, or the steps of FILE"},
+    [OPTION_COMPOSE] = {.name = "compose",
+                        .kind = KIND_FLAG,
+                        .verbs = ACCOUNT,
+                        .help = "all mechanism FILEs, run on the same data, together: what they come to"},
+    [OPTION_TIMES] = {.name = "times",
+                      .kind = KIND_TEXT,
+                      .argument = "N,N,...",
+                      .verbs = ACCOUNT,
+                      .help = "with --compose: how often each FILE was run; without it once each"},
+    [OPTION_BATCH_CAP] =
+        {.name = "batch-cap",
+         .kind = KIND_COUNT,
+         .argument = "M",
+         .count_low = 1,
+         .count_high = 1000000000000,
+         .verbs = ACCOUNT | TRAIN,
+         .help = "poisson, block-cyclic and min-sep: of more than M that are drawn a random M take part; account needs "
+                 "--units with it"},
+    [OPTION_UNITS] = {.name = "units",
+                      .kind = KIND_COUNT,
+                      .argument = "N",
+                      .count_low = 1,
+                      .count_high = 1000000000000,
+                      .verbs = ACCOUNT,
+                      .help = "how many privacy units there are; for --batch-cap, and delta should be well below 1/N"},
     [OPTION_LARGEST] = {.name = "largest",
                         .kind = KIND_CHOICE,
                         .argument = "WHAT",

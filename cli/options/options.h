@@ -59,6 +59,10 @@ typedef enum option_id {
     OPTION_GAUSSIAN,
     OPTION_SAMPLING,
     OPTION_COMPOSITIONS,
+    OPTION_COMPOSE,
+    OPTION_TIMES,
+    OPTION_BATCH_CAP,
+    OPTION_UNITS,
     OPTION_LARGEST,
     OPTION_CURVE,
     OPTION_ENGINE,
@@ -120,6 +124,8 @@ typedef enum option_id {
     OPTION_TOTAL
 } option_id;
 
+enum { OPERANDS_MAX = 64 };
+
 typedef enum option_kind {
     KIND_FLAG,   /* no value */
     KIND_TEXT,   /* any text that is not empty; `values` are hints for help and completion */
@@ -166,7 +172,9 @@ struct arguments {
     const char *text[OPTION_TOTAL];
     int64_t count[OPTION_TOTAL];
     double number[OPTION_TOTAL];
-    const char *operand; /* NULL: none */
+    const char *operand;                /* NULL: none */
+    const char *operands[OPERANDS_MAX]; /* all of them, where a verb takes several: account --compose */
+    int operand_count;
 };
 
 /* What it accepts (NULL: anything), and its help, wherever they come from. */

@@ -215,12 +215,14 @@ static int read_option(int argc, char **argv, int *at, verb_id verb, arguments *
 
 static int read_operand(const char *text, verb_id verb, arguments *out) {
     char shown[SHOWN];
-    if (verbs[verb].operand == NULL || out->operand != NULL)
+    const bool several = verb == VERB_ACCOUNT && out->operand_count < OPERANDS_MAX; /* --compose may come later */
+    if (verbs[verb].operand == NULL || (out->operand != NULL && !several))
         return fail(EXIT_USAGE, "unexpected argument %s: %s takes %s", show(text, shown), verbs[verb].name,
                     verbs[verb].operand == NULL ? "none" : "only one");
     if (*text == '\0')
         return fail(EXIT_USAGE, "'': %s takes a %s, not an empty text", verbs[verb].name, verbs[verb].operand);
-    out->operand = text;
+    if (out->operand == NULL) out->operand = text;
+    out->operands[out->operand_count++] = text;
     return 0;
 }
 
@@ -238,6 +240,11 @@ int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *o
             code = read_option(argc, argv, &at, verb, out);
         if (code != 0) return code;
         if (out->text[OPTION_HELP] != NULL) return 0;
+    }
+    if (out->operand_count > 1 && out->text[OPTION_COMPOSE] == NULL) {
+        char shown[SHOWN];
+        return fail(EXIT_USAGE, "unexpected argument %s: %s takes only one", show(out->operands[1], shown),
+                    verbs[verb].name);
     }
     if (out->operand == NULL && verbs[verb].operands_needed > 0)
         return fail(EXIT_USAGE, "%s needs a %s: dpmf %s", verbs[verb].name, verbs[verb].operand, verbs[verb].usage);

@@ -55,7 +55,8 @@ const verb_row verbs[VERB_TOTAL] = {
                      "account --epsilon E --delta D [OPTION]...\n"
                      "account --rho R --delta D [--gaussian] [OPTION]...\n"
                      "account --sigma S --epsilon E --delta D --largest WHAT [OPTION]...\n"
-                     "account FILE (--delta D | --epsilon E | both) [OPTION]...",
+                     "account FILE (--delta D | --epsilon E | both) [OPTION]...\n"
+                     "account --compose FILE... [--times N,N,...] (--delta D|--epsilon E)",
             .operand = "FILE",
             .summary = "privacy: (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
             .description =

@@ -232,7 +232,7 @@ dpmf_status gaussian_sigma(book *b, double epsilon, int64_t compositions, double
 
 dpmf_status sampled_sigma(book *b, double epsilon, int64_t steps, int64_t epochs, int64_t bands, double *sigma) {
     key k = {.topic = SAMPLED, .epsilon = epsilon, .steps = steps, .epochs = epochs, .bands = bands};
-    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, (double)epochs / (double)steps, bands};
+    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, (double)epochs / (double)steps, bands, 0, 0, 0};
     return calibrate(b, k, sampling, sigma);
 }
 

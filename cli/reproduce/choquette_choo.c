@@ -80,7 +80,7 @@ static dpmf_status noise_multiplier(book *b, const published_table *table, doubl
     how.run = *book_run(b);
     how.compositions = (multiplier)parameter == WHOLE_RUN ? 1 : ROUNDS;
     if ((multiplier)parameter == SAMPLED_ROUNDS)
-        how.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)USERS_A_ROUND / (double)USERS, 1};
+        how.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)USERS_A_ROUND / (double)USERS, 1, 0, 0, 0};
     dpmf_status status = dpmf_calibrate_sigma(epsilon, delta, &how, &found);
     if (status != DPMF_OK) return status;
     *ours = found.sigma;

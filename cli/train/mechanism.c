@@ -60,6 +60,11 @@ static int plan_sampling(training *t, bool steps, bool batch, bool epochs) {
             (long long)t->steps, (long long)t->batch, (double)t->batch * (double)t->steps / units, (long long)t->units);
     t->batch = (int64_t)llround(expected);
     t->epoch = ceil_divide(t->steps, t->epochs);
+    if (option_is(t->given, OPTION_SAMPLING, "allocation") && t->epoch * t->epochs != t->steps)
+        return fail(
+            EXIT_USAGE,
+            "--sampling allocation: %lld steps are not %lld whole epochs, each of which every unit is used in once",
+            (long long)t->steps, (long long)t->epochs);
     return 0;
 }
 
@@ -137,8 +142,8 @@ static int load_mechanism(training *t, const char *path) {
 
 /* From the operand: it settles the steps, and what else was given must agree with it. */
 static int mechanism_from_file(training *t) {
-    static const option_id refused[] = {OPTION_WORKLOAD, OPTION_FAMILY,    OPTION_EPSILON,
-                                        OPTION_SAMPLING, OPTION_ADJACENCY, OPTION_EPOCHS};
+    static const option_id refused[] = {OPTION_WORKLOAD,  OPTION_FAMILY, OPTION_EPSILON,  OPTION_SAMPLING,
+                                        OPTION_ADJACENCY, OPTION_EPOCHS, OPTION_BATCH_CAP};
     const arguments *given = t->given;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
         if (option_given(given, refused[i]))
@@ -153,7 +158,22 @@ static int mechanism_from_file(training *t) {
     return 0;
 }
 
-/* Independent noise under Poisson sampling, or under nothing at all for a run without noise. */
+/* How batches are drawn for independent noise: as --sampling says, the numbers from the plan. */
+static dpmf_sampling independent_sampling(const training *t) {
+    dpmf_sampling s = {.kind = DPMF_SAMPLING_NONE};
+    if (option_is(t->given, OPTION_SAMPLING, "allocation"))
+        s = (dpmf_sampling){.kind = DPMF_SAMPLING_ALLOCATION, .count = t->epoch, .picks = 1};
+    else if (sampled(t))
+        s = (dpmf_sampling){
+            .kind = DPMF_SAMPLING_POISSON, .probability = (double)t->epochs / (double)t->steps, .count = 1};
+    if (option_given(t->given, OPTION_BATCH_CAP)) {
+        s.cap = t->given->count[OPTION_BATCH_CAP];
+        s.units = t->units;
+    }
+    return s;
+}
+
+/* Independent noise under sampling, or under nothing at all for a run without noise. */
 static dpmf_status independent_mechanism(training *t) {
     dpmf_strategy *strategy = NULL;
     dpmf_participation *participation = NULL;
@@ -161,8 +181,8 @@ static dpmf_status independent_mechanism(training *t) {
     dpmf_account_options account = dpmf_account_options_defaults();
     dpmf_privacy found = {0};
     const bool private = !option_given(t->given, OPTION_NOISELESS);
-    const bool poisson = sampled(t);
-    if (poisson) about.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, (double)t->epochs / (double)t->steps, 1};
+    const bool poisson = sampled(t) && !option_is(t->given, OPTION_SAMPLING, "allocation");
+    about.sampling = independent_sampling(t);
     about.made_by = "train";
     dpmf_status status = dpmf_adjacency_parse(option_text(t->given, OPTION_ADJACENCY), &about.evaluate.adjacency);
     if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_IDENTITY, t->workload, NULL, &strategy);
@@ -192,11 +212,11 @@ static int design_mechanism(training *t) {
     dpmf_design_options how = dpmf_design_options_defaults();
     char shown[SHOWN];
     const char *sampling = option_text(given, OPTION_SAMPLING);
-    if (option_given(given, OPTION_NOISELESS) || strcmp(sampling, "poisson") == 0) {
-        if (strcmp(sampling, "poisson") == 0 && option_given(given, OPTION_FAMILY) &&
-            !option_is(given, OPTION_FAMILY, DPMF_FAMILY_IDENTITY))
-            return fail(EXIT_USAGE, "--family %s: Poisson sampling of every step is for independent noise, identity",
-                        show(option_text(given, OPTION_FAMILY), shown));
+    const bool independent = strcmp(sampling, "poisson") == 0 || strcmp(sampling, "allocation") == 0;
+    if (option_given(given, OPTION_NOISELESS) || independent) {
+        if (independent && option_given(given, OPTION_FAMILY) && !option_is(given, OPTION_FAMILY, DPMF_FAMILY_IDENTITY))
+            return fail(EXIT_USAGE, "--family %s: --sampling %s is for independent noise, identity",
+                        show(option_text(given, OPTION_FAMILY), shown), sampling);
         dpmf_status status = independent_mechanism(t);
         return status == DPMF_OK ? 0 : fail_status(status, NULL);
     }
@@ -207,6 +227,8 @@ static int design_mechanism(training *t) {
     how.no_bench = 1; /* gradients take far longer than any noise here, and the choice is the same on every machine */
     how.families = given->text[OPTION_FAMILY];
     how.sampling = strcmp(sampling, "block-cyclic") == 0 ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
+    how.batch_cap = given->count[OPTION_BATCH_CAP];
+    how.units = how.batch_cap > 0 ? t->units : 0;
     how.run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_status status = dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how.adjacency);
     if (status == DPMF_OK) status = dpmf_design_create(t->workload, &how, &t->design);
@@ -227,7 +249,10 @@ static bool listed(const char *list, const char *name) {
 static bool same_batches(const training *t) {
     const dpmf_sampling sampling = dpmf_mechanism_sampling(t->own);
     const dpmf_participation *assumed = dpmf_mechanism_participation(t->own);
-    if (!dpmf_sampling_is_none(&sampling)) return sampling.probability == (double)t->epochs / (double)t->steps;
+    if (sampling.kind == DPMF_SAMPLING_ALLOCATION) return sampling.count == t->epoch && sampling.picks == 1;
+    if (!dpmf_sampling_is_none(&sampling))
+        return sampling.probability == (double)t->epochs / (double)t->steps &&
+               sampling.cap == t->given->count[OPTION_BATCH_CAP];
     return dpmf_participation_count(assumed) == t->epochs && dpmf_participation_separation(assumed) == t->epoch;
 }
 
@@ -235,6 +260,7 @@ static bool same_sampling(const training *t) {
     const dpmf_sampling held = dpmf_mechanism_sampling(t->own);
     if (option_is(t->given, OPTION_SAMPLING, "none")) return dpmf_sampling_is_none(&held);
     if (option_is(t->given, OPTION_SAMPLING, "poisson")) return held.kind == DPMF_SAMPLING_POISSON;
+    if (option_is(t->given, OPTION_SAMPLING, "allocation")) return held.kind == DPMF_SAMPLING_ALLOCATION;
     return true; /* a design under block-cyclic sampling may choose not to need it */
 }
 
@@ -272,12 +298,16 @@ static int check_usage(const arguments *given) {
     char shown[SHOWN];
     const bool noiseless = option_given(given, OPTION_NOISELESS);
     const bool epsilon = option_given(given, OPTION_EPSILON), delta = option_given(given, OPTION_DELTA);
-    if (strcmp(sampling, "none") != 0 && strcmp(sampling, "block-cyclic") != 0 && strcmp(sampling, "poisson") != 0)
+    if (strcmp(sampling, "none") != 0 && strcmp(sampling, "block-cyclic") != 0 && strcmp(sampling, "poisson") != 0 &&
+        strcmp(sampling, "allocation") != 0)
         return fail(EXIT_USAGE,
-                    "--sampling %s: train accepts none, block-cyclic and poisson; the rest follows from the "
-                    "batch",
+                    "--sampling %s: train accepts none, block-cyclic, poisson and allocation; the rest follows from "
+                    "the batch",
                     show(sampling, shown));
     if (given->operand != NULL) return 0;
+    if (option_given(given, OPTION_BATCH_CAP) && strcmp(sampling, "block-cyclic") != 0 &&
+        strcmp(sampling, "poisson") != 0)
+        return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson and block-cyclic");
     if (noiseless && (epsilon || delta))
         return fail(EXIT_USAGE, "--noiseless: without noise there is no epsilon and no delta");
     if (noiseless && strcmp(sampling, "block-cyclic") == 0)

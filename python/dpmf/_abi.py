@@ -120,6 +120,7 @@ class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_BLOCK_CYCLIC = 2
     DPMF_SAMPLING_BALLS_IN_BINS = 3
     DPMF_SAMPLING_MIN_SEPARATION = 4
+    DPMF_SAMPLING_ALLOCATION = 5
 
 
 class dpmf_engine(enum.IntEnum):
@@ -149,6 +150,10 @@ class dpmf_participation(Structure):
 
 
 class dpmf_strategy(Structure):
+    pass
+
+
+class dpmf_ledger(Structure):
     pass
 
 
@@ -332,6 +337,9 @@ class dpmf_sampling(Structure):
         ("kind", c_int),
         ("probability", c_double),
         ("count", c_int64),
+        ("picks", c_int64),
+        ("cap", c_int64),
+        ("units", c_int64),
     ]
 
 
@@ -341,6 +349,9 @@ class dpmf_account_options(Structure):
         ("compositions", c_int64),
         ("strategy", POINTER(dpmf_strategy)),
         ("adjacency", c_int),
+        ("epochs", c_int64),
+        ("batch_cap", c_int64),
+        ("units", c_int64),
         ("sigma_unit", c_double),
         ("engine", c_int),
         ("slack", c_double),
@@ -425,6 +436,8 @@ class dpmf_design_options(Structure):
         ("memory", c_uint64),
         ("max_overhead", c_double),
         ("sampling", c_int),
+        ("batch_cap", c_int64),
+        ("units", c_int64),
         ("families", c_char_p),
         ("loss", c_int),
         ("adjacency", c_int),
@@ -601,9 +614,16 @@ FUNCTIONS = {
     "dpmf_account_delta": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_sigma": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_privacy_statement": (c_size_t, [POINTER(dpmf_privacy), POINTER(dpmf_account_options), c_char_p, c_char_p, c_size_t]),
+    "dpmf_ledger_create": (dpmf_status, [c_int, POINTER(POINTER(dpmf_ledger))]),
+    "dpmf_ledger_free": (None, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_add_gaussian": (dpmf_status, [POINTER(dpmf_ledger), c_double, c_int64]),
+    "dpmf_ledger_add_sampled": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_account_options), c_int64]),
+    "dpmf_ledger_epsilon": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
+    "dpmf_ledger_delta": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_amplify": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_sampling), c_double, POINTER(dpmf_amplification)]),
     "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
+    "dpmf_calibrate_cap": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),
     "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
     "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
@@ -622,6 +642,7 @@ FUNCTIONS = {
     "dpmf_mechanism_epsilon": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_delta": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_made_by": (c_char_p, [POINTER(dpmf_mechanism)]),
+    "dpmf_ledger_add_mechanism": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_mechanism), c_int64]),
     "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),

@@ -121,10 +121,10 @@ class Attached:
         for p in self._params:
             if any(getattr(part, "_processed", False) for part in as_list(p.grad_sample)):
                 raise errors.ArgumentError("these gradients have been used: call zero_grad() between steps")
-        self._taken.take(self.noise.step, len(samples[0]), [], None, None)
+        real = self._taken.take(self.noise.step, len(samples[0]), [], None, None)
         if all(p.summed_grad is None for p in self._params):
             self._sum.zero_()
-        self._sum.add(samples)
+        self._sum.add([g[:real] for g in samples])  # padding of capped batches is behind
         for p in self._params:
             p.summed_grad = self._sum.sum[:0]  # Opacus asks only whether there is one
             for part in as_list(p.grad_sample):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -28,11 +28,13 @@ class Sampler(Object):
     """Which units (examples, users) take part in each step.
 
     what        "cyclic:M", "shuffled:M", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B",
-                "scheduled:M,K,B"
+                "scheduled:M,K,B", "allocation:K,T"
     units       how many there are
     steps       batches in all
     key         as for NoiseStream; the same key serves both, each with randomness of its own
     mechanism   None, or the one whose assumptions the sampler is held against at once
+    cap         poisson, block-cyclic, min-sep: at most so many of those drawn take part, a random choice of them when there
+                are more. The mechanism must have been calibrated for it ("poisson:Q,cap:M:N")
 
     An iterator over arrays of indices, rising, each once.
 
@@ -52,8 +54,11 @@ class Sampler(Object):
         key: KeyLike = None,
         label: Optional[str] = None,
         mechanism: "Optional[Mechanism]" = None,
+        cap: Optional[int] = None,
     ):
         self._pointer = None
+        if cap is not None:
+            what = "%s,cap:%d" % (what, cap)
         with KeyBuffer(key) as memory:
             made = handle(
                 "dpmf_sampler_create",
@@ -117,6 +122,23 @@ class Sampler(Object):
         count = ctypes.c_int64()
         c.dpmf_sampler_next(self._handle, integers(self._room), ctypes.byref(count))
         return self._room[: count.value].copy()
+
+    def padded(self) -> Tuple[np.ndarray, np.ndarray]:
+        """The next step as an array of `capacity` indices and a mask: True where a unit takes part, 0 and False behind.
+
+        >>> from dpmf import testing_key
+        >>> indices, mask = Sampler("poisson:0.2", units=20, steps=5, key=testing_key(1), cap=6).padded()
+        >>> indices.shape, mask.dtype.name, bool(mask.sum() <= 6)
+        ((6,), 'bool', True)
+        """
+        units = self.next()
+        indices = np.zeros(self.capacity, np.int64)
+        indices[: units.size] = units
+        return indices, np.arange(self.capacity) < units.size
+
+    @property
+    def capped(self) -> bool:
+        return ",cap:" in self.text
 
     def offer(self, available: "np.typing.ArrayLike") -> np.ndarray:
         """scheduled only: the next step when only these units (rising) can be reached."""

@@ -16,6 +16,9 @@ ALL = (
     "balls-in-bins:10",
     "min-sep:0.1,5",
     "scheduled:5,3,10",
+    "allocation:3,10",
+    "poisson:0.1,cap:8",
+    "min-sep:0.1,5,cap:8",
 )
 
 
@@ -55,6 +58,32 @@ class Samplers(Case):
         dpmf.Sampler("cyclic:10", 100, 40, KEY, mechanism=m)
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "poisson:0.1", 100, 40, KEY, mechanism=m)
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "shuffled:10", 100, 40, KEY, mechanism=m)
+
+    def test_capped_batches_have_one_length_and_a_mask(self):
+        sampler = dpmf.Sampler("poisson:0.1", 100, 40, KEY, cap=8)
+        plain = dpmf.Sampler("poisson:0.1,cap:8:100", 100, 40, KEY)
+        self.assertEqual((sampler.capacity, sampler.sampling), (8, "poisson:0.1,cap:8:100"))
+        full = 0
+        for _ in range(40):
+            indices, mask = sampler.padded()
+            self.assertEqual((indices.shape, mask.shape), ((8,), (8,)))
+            np.testing.assert_array_equal(indices[mask], plain.next())
+            self.assertTrue(np.all(indices[~mask] == 0))
+            full += mask.all()
+        self.assertTrue(0 < full < 40)
+        self.assertLess(sampler.expected_batch, 8)
+        self.assertRaises(dpmf.Error, dpmf.Sampler, "balls-in-bins:10", 100, 40, KEY, cap=8)
+
+    def test_a_capped_loader_is_refused_by_a_mechanism_without_a_cap(self):
+        m = mechanism("identity", 40, sampling="poisson:0.1", participation="full")
+        dpmf.Sampler("poisson:0.1", 100, 40, KEY, mechanism=m)
+        self.refused(
+            dpmf.ArgumentError, "the guarantee would not hold", dpmf.Sampler, "poisson:0.1", 100, 40, KEY, None, m, 20
+        )
+        capped = mechanism("identity", 40, sampling="poisson:0.1,cap:20:100", participation="full")
+        dpmf.Sampler("poisson:0.1", 100, 40, KEY, mechanism=capped, cap=20)
+        self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "poisson:0.1", 100, 40, KEY, mechanism=capped)
+        self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "poisson:0.1", 100, 40, KEY, mechanism=capped, cap=19)
 
     def test_bad_samplers_and_keys_are_refused(self):
         self.assertRaises(dpmf.ArgumentError, dpmf.Sampler, "sometimes", 100, 40, KEY)

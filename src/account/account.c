@@ -26,7 +26,7 @@ dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_
         TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_epsilon(&q.composed, log(delta), &found));
+        TRY_DONE(dpmf_i_account_dispatch_epsilon(&q.composed, log(delta), &found));
         answer.epsilon = found.value;
         take_answer(&found, &answer);
     }
@@ -49,7 +49,7 @@ dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_
         TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_composed_log_delta(&q.composed, epsilon, &found));
+        TRY_DONE(dpmf_i_account_dispatch_log_delta(&q.composed, epsilon, &found));
         answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
         take_answer(&found, &answer);
     }

@@ -98,6 +98,9 @@ typedef struct dpmf_i_account_composed {
     double sigma; /* per zero-out sensitivity */
     double probability;
     int64_t compositions;
+    int64_t picks, bins; /* random allocation: so many of so many steps, `compositions` times; 0: something else */
+    int64_t cap, units,
+        blocks; /* a cap on the batch, and the units in so many blocks that it is drawn from; 0: no cap */
     dpmf_adjacency adjacency;
     dpmf_engine engine;
     double relative, absolute; /* slack in epsilon */
@@ -119,6 +122,24 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_accou
 
 /* The same for the beginning of a search: with a coarse slack, and of removing a unit alone, usually the worse. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon,
+                                                           double *log_delta);
+
+/* ---- account/capped/account.c: the same with a cap that may bind, the smaller of two accounts ---- */
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_capped_epsilon(const dpmf_i_account_composed *c, double log_delta,
+                                                          dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_capped_log_delta(const dpmf_i_account_composed *c, double epsilon,
+                                                            dpmf_i_account_answer *out);
+/* Can more than the cap be drawn at all? */
+int dpmf_i_account_capped_binds(const dpmf_i_account_composed *c);
+
+/* ---- account/dispatch.c: whichever of them it is ---- */
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_epsilon(const dpmf_i_account_composed *c, double log_delta,
+                                                            dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_log_delta(const dpmf_i_account_composed *c, double epsilon,
+                                                              dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_search(const dpmf_i_account_composed *c, double epsilon,
                                                            double *log_delta);
 
 /* mu of all compositions if nothing were sampled. */

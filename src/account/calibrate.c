@@ -33,7 +33,7 @@ static dpmf_status excess_at(search *s, double y, double *out) {
     double log_delta = 0;
     place(s, y);
     TRY(dpmf_i_base_progress(s->composed.run, "calibrating", -1));
-    TRY(dpmf_i_account_composed_search(&s->composed, s->epsilon, &log_delta));
+    TRY(dpmf_i_account_dispatch_search(&s->composed, s->epsilon, &log_delta));
     *out = fmax(log_delta, -1e300) - s->log_delta;
     return DPMF_OK;
 }
@@ -78,6 +78,7 @@ static double guess(const search *s) {
     const dpmf_i_account_composed *c = &s->composed;
     double mu = dpmf_i_account_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
     double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
+    if (c->picks > 0) n *= (double)c->bins; /* Poisson sampling of the same rate */
     if (s->unknown == SIGMA) {
         double unit = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
         return log(unit) - 0.5 * log(log1p(mu * mu / (q * q * n)));
@@ -124,7 +125,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
         dpmf_i_account_answer here;
         place(s, y);
         TRY(dpmf_i_base_progress(s->composed.run, "certifying", -1));
-        TRY(dpmf_i_account_composed_log_delta(&s->composed, s->epsilon, &here));
+        TRY(dpmf_i_account_dispatch_log_delta(&s->composed, s->epsilon, &here));
         double excess = fmax(here.value, -1e300) - s->log_delta;
         if (passes(s, &here) && (!*ok || y < *out)) {
             *ok = 1;
@@ -194,7 +195,8 @@ static dpmf_status sigma_of(const dpmf_i_account_question *q, double epsilon, do
     s.composed.sigma = 1;
     double gaussian = dpmf_i_account_composed_mu(&s.composed) / dpmf_i_account_gaussian_mu(epsilon, s.log_delta);
     double high = log(gaussian);
-    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO) {
+    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO &&
+        !dpmf_i_account_capped_binds(&s.composed)) {
         place(&s, high);
         found = (dpmf_i_account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
         return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
@@ -235,10 +237,10 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "a budget of steps or probability takes no strategy: its steps are set");
     TRY(dpmf_i_account_question_open(options, q));
-    if (!q->sampled) return DPMF_OK;
+    if (!q->sampled && q->composed.picks == 0) return DPMF_OK;
     dpmf_i_account_question_close(q);
     return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "balls-in-bins and min-sep sampling: no search over steps or probability");
+                            "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
 }
 
 static int64_t blocks_of(const dpmf_i_account_question *q) {

@@ -32,7 +32,9 @@ static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling,
 
 double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c) {
     double unit = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    return unit * sqrt((double)c->compositions) / c->sigma;
+    if (c->cap > 0 && c->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* a unit may push another out */
+    double uses = c->picks > 0 ? (double)c->picks * (double)c->compositions : (double)c->compositions;
+    return unit * sqrt(uses) / c->sigma;
 }
 
 static int directions_of(const dpmf_i_account_composed *c, dpmf_i_account_pair pairs[DIRECTIONS_MAX]) {

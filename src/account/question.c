@@ -5,6 +5,7 @@
  */
 #include "account/question.h"
 
+#include "account/capped/capped.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
@@ -66,7 +67,18 @@ static void fill_presets(dpmf_account_options *o) {
     if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : dpmf_strategy_steps(o->strategy);
 }
 
+/*
+ * One of so many steps with independent noise, which needs no simulation: allocation; and balls-in-bins without a C, whose
+ * bins stay what they are (a unit then has ceil(steps/bins) uses at once) or are drawn afresh in each epoch.
+ */
+static int is_allocation(const dpmf_account_options *o) {
+    if (o->sampling.kind == DPMF_SAMPLING_ALLOCATION) return 1;
+    return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine != DPMF_ENGINE_MONTE_CARLO &&
+           (o->strategy == NULL || dpmf_strategy_bands(o->strategy) == 1);
+}
+
 static int is_monte_carlo(const dpmf_account_options *o) {
+    if (is_allocation(o)) return 0;
     return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
 }
 
@@ -80,7 +92,17 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
-    if (needs && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+    if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto does",
+                                dpmf_engine_name(o->engine), text);
+    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
+                                (long long)(DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000));
+    if (o->epochs > 0 && !is_allocation(o))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "epochs are for allocation and, with independent noise, balls-in-bins, not for %s",
+                                text);
+    if ((needs || is_allocation(o)) && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "sampling %s is accounted for under zero-out and add-remove "
                                 "adjacency only",
@@ -92,17 +114,54 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     return DPMF_OK;
 }
 
+/* The cap may stand in the sampling or beside it: afterwards it stands in both. */
+static dpmf_status join_cap(dpmf_account_options *o) {
+    dpmf_sampling *s = &o->sampling;
+    if (o->batch_cap == 0) o->batch_cap = s->cap;
+    if (o->units == 0) o->units = s->units;
+    if ((s->cap != 0 && s->cap != o->batch_cap) || (s->cap != 0 && s->units != 0 && s->units != o->units))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: the same, or "
+                                "only one of them, is accepted",
+                                (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
+    if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone says nothing here */
+    s->cap = o->batch_cap;
+    s->units = o->units;
+    return dpmf_i_account_sampling_check(s);
+}
+
+static dpmf_status check_cap(const dpmf_account_options *o) {
+    const int simulated = o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    if (o->batch_cap == 0) return DPMF_OK;
+    if (o->engine != DPMF_ENGINE_AUTO &&
+        o->engine != (simulated ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know a cap on the batch; auto does",
+                                dpmf_engine_name(o->engine));
+    const int64_t blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1;
+    if (o->batch_cap < 1 || o->units < 2 * blocks || o->units > (int64_t)1000000000000)
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "a cap of %lld on batches from %lld units in %lld blocks: accepted a cap of 1 or more and "
+            "the number of units, 2 or more a block",
+            (long long)o->batch_cap, (long long)o->units, (long long)blocks);
+    return DPMF_OK;
+}
+
 /* Sampling none: a strategy is one release, so its steps are not compositions. */
 static void compose(dpmf_i_account_question *q, int64_t compositions, double probability) {
     const dpmf_account_options *o = &q->options;
-    q->composed = (dpmf_i_account_composed){.probability = probability,
-                                            .compositions = compositions,
-                                            .adjacency = o->adjacency,
-                                            .engine = o->engine,
-                                            .relative = o->slack,
-                                            .absolute = 0.1 * o->slack,
-                                            .step_max = q->unasked_slack ? STEP_MAX : 0,
-                                            .run = &q->options.run};
+    q->composed =
+        (dpmf_i_account_composed){.probability = probability,
+                                  .compositions = compositions,
+                                  .cap = o->batch_cap,
+                                  .units = o->units,
+                                  .blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1,
+                                  .adjacency = o->adjacency,
+                                  .engine = o->engine,
+                                  .relative = o->slack,
+                                  .absolute = 0.1 * o->slack,
+                                  .step_max = q->unasked_slack ? STEP_MAX : 0,
+                                  .run = &q->options.run};
 }
 
 static dpmf_status open_composed(dpmf_i_account_question *q) {
@@ -123,6 +182,34 @@ static dpmf_status open_composed(dpmf_i_account_question *q) {
     return DPMF_OK;
 }
 
+/* Bins that stay: ceil(steps/bins) uses in one bin are one use with as much less noise, which sigma_unit says. */
+static dpmf_status open_allocation(dpmf_i_account_question *q) {
+    const dpmf_account_options *o = &q->options;
+    const int64_t bins = o->sampling.count;
+    int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = q->unasked_steps ? bins * epochs : o->compositions;
+    const int stays = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->epochs == 0;
+    if (o->strategy != NULL && dpmf_strategy_bands(o->strategy) != 1)
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
+            "bands, accepted 1",
+            dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
+    if (stays && given < bins)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                                (long long)bins, (long long)given);
+    if (!stays && o->epochs == 0) epochs = given / bins;
+    if (!stays && (epochs < 1 || epochs * bins != given))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,
+                                (long long)(o->epochs > 0 ? o->epochs : epochs), (long long)bins);
+    const int64_t picks = o->sampling.kind == DPMF_SAMPLING_ALLOCATION ? o->sampling.picks : 1;
+    compose(q, stays ? 1 : epochs, (double)picks / (double)bins);
+    q->composed.picks = picks;
+    q->composed.bins = bins;
+    q->options.compositions = given;
+    if (stays) q->options.sigma_unit /= sqrt((double)(given / bins + (given % bins != 0)));
+    return DPMF_OK;
+}
+
 static dpmf_status open_scheme(dpmf_i_account_question *q) {
     const dpmf_account_options *o = &q->options;
     const dpmf_strategy *strategy = o->strategy;
@@ -132,18 +219,30 @@ static dpmf_status open_scheme(dpmf_i_account_question *q) {
     }
     q->sampled = 1;
     compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    return dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme);
+    TRY(dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme));
+    if (o->batch_cap == 0 || o->batch_cap >= o->units) return DPMF_OK;
+    if (o->adjacency == DPMF_ADJACENCY_ADD_REMOVE) q->scheme.sensed.value *= 2; /* another takes the place */
+    return dpmf_i_account_capped_separated(&q->scheme.scheme, o->batch_cap, o->units, &q->missed);
 }
 
 dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
     dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
+    TRY(join_cap(&q.options));
     TRY(check_options(&q.options));
     q.unasked_slack = q.options.slack == 0;
+    /* Whoever says how to simulate wants simulation. */
+    if (q.options.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && q.options.engine == DPMF_ENGINE_AUTO &&
+        (q.options.samples > 0 || q.options.unconditional || q.options.confidence > 0))
+        q.options.engine = DPMF_ENGINE_MONTE_CARLO;
+    q.unasked_steps = q.options.compositions == 0 && q.options.strategy == NULL;
     if (q.options.sampling.kind == DPMF_SAMPLING_NONE && q.options.compositions == 0) q.options.compositions = 1;
     fill_presets(&q.options);
     TRY(check_combination(&q.options));
-    TRY_DONE(is_monte_carlo(&q.options) ? open_scheme(&q) : open_composed(&q));
+    TRY(check_cap(&q.options));
+    TRY_DONE(is_allocation(&q.options)    ? open_allocation(&q)
+             : is_monte_carlo(&q.options) ? open_scheme(&q)
+                                          : open_composed(&q));
     *out = q;
     out->composed.run = &out->options.run;
     return DPMF_OK;

@@ -12,7 +12,9 @@ typedef struct dpmf_i_account_question {
     dpmf_account_options options;
     dpmf_i_account_composed composed; /* sigma left at 0; meaningless for Monte Carlo */
     int sampled;                      /* Monte Carlo schemes: 1 */
-    int unasked_slack;                /* the slack is the default */
+    double missed;     /* Monte Carlo with a cap: the probability, from above, that it ever has to do with the unit */
+    int unasked_slack; /* the slack is the default */
+    int unasked_steps; /* nobody said how many steps there are */
     dpmf_i_account_amplified scheme;
     dpmf_strategy *identity; /* stands in for a strategy that was not given */
 } dpmf_i_account_question;

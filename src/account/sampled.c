@@ -16,13 +16,20 @@ static const double DELTA_MIN = 1e-6;
 
 static const char METHOD_CONFIDENCE[] = "Monte Carlo, with the confidence stated";
 static const char METHOD_UNCONDITIONAL[] = "Monte Carlo test as a part of the mechanism";
-static const char METHOD_CAPPED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
+static const char METHOD_COUPLED[] = "Monte Carlo, with the confidence stated, coupled with uncapped sampling";
+static const char METHOD_COUPLED_TEST[] = "Monte Carlo test as a part of the mechanism, coupled with uncapped sampling";
+static const char METHOD_UNSAMPLED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
 static dpmf_i_account_montecarlo_scheme scheme_at(const dpmf_i_account_question *q, double sigma) {
     dpmf_i_account_montecarlo_scheme s = q->scheme.scheme;
     s.sigma = sigma * q->options.sigma_unit * q->scheme.norm;
     return s;
+}
+
+/* With a cap: what coupling adds to delta (account/capped/separated.c). */
+static double coupling(const dpmf_i_account_question *q, double epsilon) {
+    return q->missed > 0 ? q->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
 }
 
 static dpmf_i_account_montecarlo_options how(const dpmf_i_account_question *q) {
@@ -42,6 +49,12 @@ static void with_confidence(const dpmf_i_account_question *q, dpmf_privacy *out)
     out->confidence = q->options.confidence;
 }
 
+static void name_method(const dpmf_i_account_question *q, dpmf_privacy *out) {
+    if (!q->options.unconditional) with_confidence(q, out);
+    if (q->options.unconditional) out->method = METHOD_UNCONDITIONAL;
+    if (q->missed > 0) out->method = q->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
+}
+
 static uint64_t other_seed(const dpmf_i_account_question *q) {
     return q->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
 }
@@ -59,8 +72,7 @@ static dpmf_status pass_test(const dpmf_i_account_question *q, const dpmf_i_acco
                             mean, delta_b);
 }
 
-dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
-                                           dpmf_privacy *out) {
+static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sigma, double delta, dpmf_privacy *out) {
     dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
     dpmf_i_account_montecarlo_options o = how(q);
     if (delta < DELTA_MIN) {
@@ -81,9 +93,30 @@ dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, dou
     }
     if (out->epsilon >= out->without_sampling) {
         out->epsilon = out->without_sampling;
-        out->method = METHOD_CAPPED;
+        out->method = METHOD_UNSAMPLED;
         out->confidence = 0;
     }
+    return DPMF_OK;
+}
+
+/* With a cap: a part of delta is set aside for the coupling, more where that turns out to be too little. */
+dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
+                                           dpmf_privacy *out) {
+    static const double parts[] = {0.01, 0.1, 0.5};
+    const dpmf_privacy asked = *out;
+    if (q->missed == 0) return uncapped_epsilon(q, sigma, delta, out);
+    for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++) {
+        if (coupling(q, 0) > parts[i] * delta) continue;
+        *out = asked;
+        TRY(uncapped_epsilon(q, sigma, (1 - parts[i]) * delta, out));
+        if (out->method == METHOD_UNSAMPLED || out->method == METHOD_UNAMPLIFIED) break;
+        if (coupling(q, out->epsilon) > parts[i] * delta) continue;
+        out->method = q->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
+        return DPMF_OK;
+    }
+    *out = asked;
+    out->epsilon = out->without_sampling;
+    out->method = METHOD_UNSAMPLED;
     return DPMF_OK;
 }
 
@@ -102,16 +135,14 @@ dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, doubl
     double delta = 1, unamplified;
     TRY(dpmf_i_account_montecarlo_delta(&s, epsilon, &o, &delta));
     if (q->options.unconditional) TRY(unconditional_delta(q, &s, epsilon, delta, &delta));
+    delta = fmin(delta + coupling(q, epsilon), 1);
     *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
-    if (q->options.unconditional)
-        out->method = METHOD_UNCONDITIONAL;
-    else
-        with_confidence(q, out);
+    name_method(q, out);
     unamplified = exp(dpmf_i_account_gaussian_log_delta(
         q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
     if (unamplified < delta) {
         out->delta = unamplified;
-        out->method = METHOD_CAPPED;
+        out->method = METHOD_UNSAMPLED;
         out->confidence = 0;
     }
     return DPMF_OK;
@@ -128,7 +159,10 @@ dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, doubl
     dpmf_i_account_montecarlo_scheme s = scheme_at(q, 1);
     dpmf_i_account_montecarlo_options o = how(q);
     double sigma = unamplified_sigma(q, epsilon, delta);
+    const double whole = delta;
+    delta -= coupling(q, epsilon);
     if (delta < DELTA_MIN) {
+        delta = whole;
         *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
@@ -141,10 +175,7 @@ dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, doubl
         dpmf_i_account_montecarlo_scheme found = scheme_at(q, sigma);
         TRY(pass_test(q, &found, epsilon, delta_b, samples));
     }
-    *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
-    if (q->options.unconditional)
-        out->method = METHOD_UNCONDITIONAL;
-    else
-        with_confidence(q, out);
+    *out = dpmf_i_account_question_answer(q, sigma, epsilon, whole);
+    name_method(q, out);
     return DPMF_OK;
 }

@@ -48,11 +48,24 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
             "the data are split once into %lld blocks, step t draws from block t mod %lld, every %s of it "
             "independently with probability %.9g; accounted for as %lld compositions.\n",
             b, b, unit, p->probability, (long long)p->compositions);
+    if (o->batch_cap > 0)
+        add(t,
+            "At most %lld take part in a batch: when more are drawn from the %lld there are, a random %lld of them "
+            "do%s.\n",
+            (long long)o->batch_cap, (long long)o->units, (long long)o->batch_cap,
+            o->adjacency == DPMF_ADJACENCY_ZERO_OUT ? "; zeros count like others" : "");
     if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
-        add(t, "every %s is put into one of %lld bins at random, once, and step t uses bin t mod %lld.\n", unit, b, b);
+        add(t, "every %s is put into one of %lld bins at random, %s, and step t uses bin t mod %lld.\n", unit, b,
+            o->epochs > 0 ? "afresh in each epoch" : "once", b);
     if (s->kind == DPMF_SAMPLING_MIN_SEPARATION)
         add(t, "every %s that may take part does so with probability %.9g and then waits %lld steps%s.\n", unit,
             s->probability, b, o->warm ? ", the waits being spread over all positions at the start" : "");
+    if (s->kind == DPMF_SAMPLING_ALLOCATION)
+        add(t,
+            "every %s takes part in exactly %lld of %lld steps, which are chosen at random for each %s by itself, "
+            "afresh in "
+            "each of %lld epochs.\n",
+            unit, (long long)s->picks, b, unit, (long long)p->compositions);
     add(t, "Batches from a shuffled data loader do not satisfy this.\n");
     if (p->without_sampling > 0)
         add(t, "Without that assumption the same noise gives epsilon = %.4g at this delta.\n", up(p->without_sampling));
@@ -76,6 +89,8 @@ static void add_certainty(text *t, const dpmf_privacy *p) {
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
                               size_t size) {
     dpmf_account_options o = options == NULL ? dpmf_account_options_defaults() : *options;
+    if (o.batch_cap == 0) o.batch_cap = o.sampling.cap;
+    if (o.units == 0) o.units = o.sampling.units;
     text t = {.out = out, .size = size};
     if (unit == NULL) unit = "example";
     if (size > 0) out[0] = 0;

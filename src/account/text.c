@@ -41,17 +41,20 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
 /* The kinds: one row each, from which parsing, texts, lists and errors come. */
 typedef struct sampling_form {
     const char *name, *form;
-    int has_probability, has_count;
+    int has_probability, has_count, has_picks;
     int composes; /* 1: a run is so many compositions of one sampled step */
     int banded;   /* 1: for C of at most `count` bands, or of one where there is no count */
+    int cappable; /* 1: there is an account of batches with a cap */
 } sampling_form;
 
 static const sampling_form FORMS[] = {
     [DPMF_SAMPLING_NONE] = {"none", "none", 0, 0, .composes = 0},
-    [DPMF_SAMPLING_POISSON] = {"poisson", "poisson:Q", 1, 0, .composes = 1, .banded = 1},
-    [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1},
+    [DPMF_SAMPLING_POISSON] = {"poisson", "poisson:Q", 1, 0, .composes = 1, .banded = 1, .cappable = 1},
+    [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1,
+                                    .cappable = 1},
     [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1, .composes = 0},
-    [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1},
+    [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1, .cappable = 1},
+    [DPMF_SAMPLING_ALLOCATION] = {"allocation", "allocation:K,T", 0, 1, .has_picks = 1, .banded = 1},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
@@ -69,11 +72,11 @@ int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling) {
 
 int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling) {
     const sampling_form *form = &FORMS[sampling->kind];
-    return !form->banded ? 0 : form->has_count ? sampling->count : 1;
+    return !form->banded ? 0 : form->has_count && !form->has_picks ? sampling->count : 1;
 }
 
 static dpmf_status refuse_sampling(const char *text, const char *why) {
-    char shown[64], forms[160] = "";
+    char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
@@ -95,13 +98,30 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
         if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values is not as in");
         if (form->has_count) rest++;
     }
+    if (form->has_picks) {
+        size_t length = strcspn(rest, ",");
+        if (rest[length] != ',' || !dpmf_i_base_parse_integer(rest, length, &out->picks) || out->picks < 1)
+            return refuse_sampling(text, "two whole numbers of at least 1 are accepted");
+        rest += length + 1;
+    }
     if (form->has_count && (!dpmf_i_base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
         return refuse_sampling(text, "a whole number of at least 1 is accepted");
+    if (out->picks > out->count) return refuse_sampling(text, "K is at most T");
     return DPMF_OK;
 }
 
-dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
+/* ",cap:M" or ",cap:M:N" at the end. */
+static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling *out) {
+    const size_t cap = strcspn(values, ":");
+    if (!dpmf_i_base_parse_integer(values, cap, &out->cap) || out->cap < 1)
+        return refuse_sampling(text, "a cap of at least 1 is accepted");
+    if (values[cap] == '\0') return DPMF_OK;
+    if (!dpmf_i_base_parse_integer(values + cap + 1, strlen(values + cap + 1), &out->units) || out->units < 1)
+        return refuse_sampling(text, "behind the cap the number of units, at least 1, is accepted");
+    return DPMF_OK;
+}
+
+static dpmf_status parse_plain(const char *text, dpmf_sampling *out) {
     size_t name = strcspn(text, ":");
     const sampling_form *form = find_form(text, name);
     if (form == NULL) return refuse_sampling(text, "not a sampling");
@@ -113,16 +133,44 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
     return DPMF_OK;
 }
 
+static const char CAP[] = ",cap:";
+
+dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
+    char plain[64];
+    dpmf_sampling found = {0}, capped = {0};
+    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
+    const char *cap = strstr(text, CAP);
+    if (cap == NULL) return parse_plain(text, out);
+    if ((size_t)(cap - text) >= sizeof plain) return refuse_sampling(text, "too long");
+    snprintf(plain, sizeof plain, "%.*s", (int)(cap - text), text);
+    TRY(parse_plain(plain, &found));
+    TRY(read_cap(text, cap + sizeof CAP - 1, &capped));
+    found.cap = capped.cap;
+    found.units = capped.units;
+    TRY(dpmf_i_account_sampling_check(&found));
+    *out = found;
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
-    char number[32];
+    char number[32], made[160];
+    const size_t room = sizeof made; /* enough for the longest of all */
     TRY(dpmf_i_account_sampling_check(sampling));
     const sampling_form *form = &FORMS[sampling->kind];
     dpmf_i_base_format_double(sampling->probability, number);
-    int used = snprintf(out, 64, "%s", form->name);
-    if (form->has_probability) used += snprintf(out + used, 64 - (size_t)used, ":%s", number);
+    size_t used = (size_t)snprintf(made, room, "%s", form->name);
+    if (form->has_probability) used += (size_t)snprintf(made + used, room - used, ":%s", number);
+    if (form->has_picks) used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->picks);
     if (form->has_count)
-        snprintf(out + used, 64 - (size_t)used, "%c%lld", form->has_probability ? ',' : ':',
-                 (long long)sampling->count);
+        used += (size_t)snprintf(made + used, room - used, "%c%lld",
+                                 form->has_probability || form->has_picks ? ',' : ':', (long long)sampling->count);
+    if (sampling->cap > 0) used += (size_t)snprintf(made + used, room - used, "%s%lld", CAP, (long long)sampling->cap);
+    if (sampling->cap > 0 && sampling->units > 0)
+        used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->units);
+    if (used > 63)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampling '%s': longer than 63 bytes; a probability of fewer digits is accepted", made);
+    memcpy(out, made, used + 1);
     return DPMF_OK;
 }
 
@@ -137,5 +185,16 @@ dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *s) {
     if (form->has_count && s->count < 1)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form,
                                 (long long)s->count);
+    if (s->cap != 0 && !form->cappable)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", form->form);
+    if (s->cap < 0 || s->units < 0 || s->units > (int64_t)1000000000000)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampling %s: a cap of %lld on batches from %lld units, accepted: 0 (none) or more, "
+                                "and up to 1e12 units",
+                                form->form, (long long)s->cap, (long long)s->units);
+    if (form->has_picks && (s->picks < 1 || s->picks > s->count))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", form->form,
+                                (long long)s->picks, (long long)s->count);
     return DPMF_OK;
 }

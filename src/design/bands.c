@@ -120,7 +120,8 @@ static dpmf_status offer(sweep *s, const dpmf_strategy *strategy, const dpmf_sam
 }
 
 static dpmf_sampling blocks(const sweep *s, int64_t bands) {
-    return (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, s->p->probability, bands};
+    return (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, s->p->probability,  bands, 0,
+                           s->p->options.batch_cap,    s->p->options.units};
 }
 
 static dpmf_status offer_both(sweep *s, const dpmf_strategy *strategy, int64_t bands, int unsampled) {

@@ -41,7 +41,8 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
                  {DPMF_FAMILY_FFT, 0},
                  {DPMF_FAMILY_FFT_OPT, 4096},
                  {DPMF_FAMILY_WORKLOAD, 0}};
-    const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, p->probability, 1};
+    const dpmf_sampling none = {0},
+                        poisson = {DPMF_SAMPLING_POISSON, p->probability, 1, 0, p->options.batch_cap, p->options.units};
     for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
         if (dpmf_i_design_worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
     if (p->options.sampling != DPMF_SAMPLING_NONE && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))

@@ -92,6 +92,11 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
                                 o->max_overhead);
+    if (o->batch_cap != 0 && (o->batch_cap < DPMF_BATCH_CAP_AUTO || o->sampling == DPMF_SAMPLING_NONE || o->units < 2))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "design: a cap of %lld on batches from %lld units: accepted under sampling, with the "
+                                "number of units",
+                                (long long)o->batch_cap, (long long)o->units);
     if (o->tolerance != 0 && !(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: tolerance %g, accepted 1e-10 to 1, or 0", o->tolerance);
     return DPMF_OK;

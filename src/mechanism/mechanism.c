@@ -57,6 +57,10 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "mechanism: the sensitivity is of the %s, and there is %s sampling",
                                 column ? "largest column" : "participation", column ? "no" : "");
+    if (m->sampling.cap > 0 && m->sampling.units == 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "mechanism: a cap of %lld on the batch needs the number of units (cap:M:N)",
+                                (long long)m->sampling.cap);
     int64_t accepted = dpmf_i_account_sampling_bands(&m->sampling);
     if (accepted == 0) return DPMF_OK;
     if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;

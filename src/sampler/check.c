@@ -21,7 +21,8 @@
  * With sampling the guarantee is for one law. A smaller probability of Poisson sampling is fine: its outputs are a
  * mixture of those with the assumed one and those of a run without the unit, round by round, and the divergences that
  * define (epsilon, delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so there
- * nothing but the assumed values will do. block-cyclic and min-sep with B = 1 are Poisson sampling.
+ * nothing but the assumed values will do. block-cyclic and min-sep with B = 1 are Poisson sampling. A cap is a part of the
+ * law: with it a unit moves others out of the batch, and a capped sampler passes for the same cap on as many units alone.
  */
 #include "sampler/sampler.h"
 
@@ -82,20 +83,31 @@ static int participation_holds(const dpmf_sampler *s, const dpmf_participation *
 
 /* ---- with sampling ---- */
 
+/* A cap that no batch can reach is none. */
+static int64_t cap_of(const dpmf_sampling *s) {
+    const int64_t blocks = s->kind == DPMF_SAMPLING_BLOCK_CYCLIC ? s->count : 1;
+    return s->units > 0 && s->cap >= (s->units - 1) / blocks + 1 ? 0 : s->cap;
+}
+
 static dpmf_sampling law_of(dpmf_sampling sampling) {
     const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    dpmf_sampling law = sampling;
     if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
-        return (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1};
-    return sampling;
+        law = (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1, 0, 0, 0};
+    law.cap = cap_of(&sampling);
+    law.units = law.cap == 0 ? 0 : sampling.units;
+    return law;
 }
 
 static int sampling_holds(dpmf_sampling realised, dpmf_sampling assumed) {
     const dpmf_sampling r = law_of(realised), a = law_of(assumed);
     const double rounding = 1e-12; /* of a probability that somebody wrote down; far below what moves epsilon */
-    if (r.kind != a.kind || r.count != a.count) return 0;
-    if (r.kind == DPMF_SAMPLING_BALLS_IN_BINS) return 1;
+    if (r.kind != a.kind || r.count != a.count || r.picks != a.picks) return 0;
+    if (r.cap != a.cap || r.units != a.units) return 0;
+    if (r.kind == DPMF_SAMPLING_BALLS_IN_BINS || r.kind == DPMF_SAMPLING_ALLOCATION) return 1;
     if (r.probability > a.probability * (1 + rounding)) return 0;
-    return r.kind != DPMF_SAMPLING_MIN_SEPARATION || r.probability >= a.probability * (1 - rounding);
+    const int exactly = r.kind == DPMF_SAMPLING_MIN_SEPARATION || r.cap > 0;
+    return !exactly || r.probability >= a.probability * (1 - rounding);
 }
 
 /* "block-cyclic:0.01,4 sampling", "participation cyclic:4,250 and no secret sampling" */
@@ -117,7 +129,7 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
 static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     const dpmf_sampling law = law_of(s->plan.sampling);
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
-                      law.kind == DPMF_SAMPLING_MIN_SEPARATION;
+                      law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION;
     if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
     return dpmf_i_base_fail(
         DPMF_ERROR_ARGUMENT,

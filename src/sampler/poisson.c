@@ -44,7 +44,7 @@ done:
 static dpmf_status poisson_open(dpmf_sampler *s) {
     s->chance = dpmf_i_sampler_chance_of(s->plan.sampling.probability, 1);
     s->capacity = s->units;
-    s->expected = (double)s->units * s->plan.sampling.probability;
+    s->expected = dpmf_i_sampler_capped_expected(s->units, s->plan.sampling.probability, s->plan.sampling.cap);
     return DPMF_OK;
 }
 
@@ -71,10 +71,14 @@ done:
 }
 
 static dpmf_status block_open(dpmf_sampler *s) {
-    const double q = s->plan.sampling.probability, b = (double)s->plan.separation;
+    const int64_t blocks = s->plan.separation, small = s->units / blocks, larger = s->units % blocks;
+    const int64_t cap = s->plan.sampling.cap;
+    const double q = s->plan.sampling.probability, b = (double)blocks;
     s->chance = dpmf_i_sampler_chance_of(q, s->plan.separation);
     s->capacity = s->units / s->plan.separation + (s->units % s->plan.separation != 0);
-    s->expected = (double)s->units * fmin(1, q * b) / b;
+    s->expected = ((b - (double)larger) * dpmf_i_sampler_capped_expected(small, fmin(1, q * b), cap) +
+                   (double)larger * dpmf_i_sampler_capped_expected(small + 1, fmin(1, q * b), cap)) /
+                  b;
     TRY(dpmf_i_sampler_groups_create(s->units, s->plan.separation, &s->groups));
     return deal(s);
 }

@@ -24,6 +24,7 @@ static const dpmf_i_sampler_ops *const OPS[] = {
     [DPMF_I_SAMPLER_BINS] = &dpmf_i_sampler_bins,
     [DPMF_I_SAMPLER_SEPARATED] = &dpmf_i_sampler_separated,
     [DPMF_I_SAMPLER_SCHEDULED] = &dpmf_i_sampler_scheduled,
+    [DPMF_I_SAMPLER_ALLOCATION] = &dpmf_i_sampler_allocation,
 };
 
 static dpmf_status open_words(dpmf_sampler *s, const uint8_t key[32]) {
@@ -46,7 +47,8 @@ static dpmf_status open_sampler(dpmf_sampler *s, const uint8_t key[32], const ch
     TRY(dpmf_i_sampler_realise(&s->plan, s->steps, &s->realised));
     TRY(open_words(s, key));
     s->ops = OPS[s->plan.kind];
-    return s->ops->open(s);
+    TRY(s->ops->open(s));
+    return dpmf_i_sampler_capped_open(s);
 }
 
 dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, const uint8_t key[DPMF_KEY_SIZE],
@@ -70,6 +72,7 @@ dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, 
 void dpmf_sampler_free(dpmf_sampler *s) {
     if (s == NULL) return;
     if (s->ops != NULL && s->ops->close != NULL) s->ops->close(s);
+    dpmf_i_sampler_capped_close(s);
     dpmf_i_sampler_words_close(&s->words);
     dpmf_participation_free(s->realised);
     dpmf_i_crypto_wipe(s, sizeof *s);
@@ -90,7 +93,13 @@ static dpmf_status take_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64
                                 "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units",
                                 s->plan.text, s->capacity);
     TRY(check_step(s));
-    TRY(s->ops->batch(s, offer, batch, count));
+    if (s->drawn == NULL) {
+        TRY(s->ops->batch(s, offer, batch, count));
+    } else {
+        int64_t drawn = 0;
+        TRY(s->ops->batch(s, offer, s->drawn, &drawn));
+        TRY(dpmf_i_sampler_capped_keep(s, drawn, batch, count));
+    }
     s->step++;
     return DPMF_OK;
 }

@@ -19,7 +19,9 @@ typedef enum dpmf_i_sampler_words_use {
     DPMF_I_SAMPLER_WORDS_JOIN = 0, /* row: the step. Word i: does the i-th candidate take part? */
     DPMF_I_SAMPLER_WORDS_ORDER,    /* row: the epoch. The words of a shuffle, one after the other */
     DPMF_I_SAMPLER_WORDS_BIN,      /* row: the attempt. Word u: the bin of unit u */
-    DPMF_I_SAMPLER_WORDS_PRIORITY  /* row: the step. Word u: the rank of unit u among its equals */
+    DPMF_I_SAMPLER_WORDS_PRIORITY, /* row: the step. Word u: the rank of unit u among its equals */
+    DPMF_I_SAMPLER_WORDS_KEEP,     /* row: the step. Who of too many is kept, one number after the other */
+    DPMF_I_SAMPLER_WORDS_ALLOCATE  /* row: the epoch. The steps of each unit, one number after the other */
 } dpmf_i_sampler_words_use;
 
 enum { DPMF_I_SAMPLER_WORDS_CHUNK = 2048 }; /* words made at a time: 16 KiB, so that they stay in the nearest cache */
@@ -54,6 +56,18 @@ static inline int dpmf_i_sampler_chance_says(dpmf_i_sampler_chance chance, uint6
 /* The bits that are kept of a word so that it is below `bound` with probability above 1/2; bound >= 1. */
 uint64_t dpmf_i_sampler_words_mask(uint64_t bound);
 
+/* The words of a row one after the other, as whole numbers. Begin with used = DPMF_I_SAMPLER_WORDS_CHUNK; wipe it after. */
+typedef struct dpmf_i_sampler_reader {
+    const dpmf_i_sampler_words *words;
+    dpmf_i_sampler_words_use use;
+    uint64_t row, next; /* the first word that has not been made */
+    int used;
+    uint64_t chunk[DPMF_I_SAMPLER_WORDS_CHUNK];
+} dpmf_i_sampler_reader;
+
+/* The next number, uniform on 0 .. bound - 1; bound >= 1. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_draw(dpmf_i_sampler_reader *reader, uint64_t bound, uint64_t *out);
+
 /* order = a uniformly random order of 0 .. count - 1, a function of (key, row) alone. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
                                                          int64_t *order);
@@ -80,15 +94,16 @@ typedef enum dpmf_i_sampler_kind {
     DPMF_I_SAMPLER_BLOCK_CYCLIC,
     DPMF_I_SAMPLER_BINS,
     DPMF_I_SAMPLER_SEPARATED,
-    DPMF_I_SAMPLER_SCHEDULED
+    DPMF_I_SAMPLER_SCHEDULED,
+    DPMF_I_SAMPLER_ALLOCATION
 } dpmf_i_sampler_kind;
 
 /* What the text says. */
 typedef struct dpmf_i_sampler_plan {
     dpmf_i_sampler_kind kind;
     int64_t batch;          /* M: cyclic, shuffled, scheduled */
-    int64_t times;          /* K: scheduled */
-    int64_t separation;     /* B: blocks, bins, separation; ceil(units/M) for cyclic and shuffled */
+    int64_t times;          /* K: scheduled, allocation */
+    int64_t separation;     /* B: blocks, bins, separation; T of allocation; ceil(units/M) for cyclic and shuffled */
     dpmf_sampling sampling; /* none for cyclic, shuffled, scheduled */
     char text[64];          /* in its one canonical form */
 } dpmf_i_sampler_plan;
@@ -117,7 +132,8 @@ typedef struct dpmf_i_sampler_ops {
 } dpmf_i_sampler_ops;
 
 extern const dpmf_i_sampler_ops dpmf_i_sampler_cyclic, dpmf_i_sampler_shuffled, dpmf_i_sampler_poisson,
-    dpmf_i_sampler_block_cyclic, dpmf_i_sampler_bins, dpmf_i_sampler_separated, dpmf_i_sampler_scheduled;
+    dpmf_i_sampler_block_cyclic, dpmf_i_sampler_bins, dpmf_i_sampler_separated, dpmf_i_sampler_scheduled,
+    dpmf_i_sampler_allocation;
 
 struct dpmf_sampler {
     dpmf_i_sampler_words words;
@@ -133,15 +149,28 @@ struct dpmf_sampler {
 
     dpmf_i_sampler_chance chance;
     dpmf_i_sampler_groups groups;
-    int64_t epoch;                    /* shuffled: that of the groups; -1: none yet */
-    int64_t *order;                   /* shuffled: room for a permutation */
+    int64_t epoch;                    /* shuffled, allocation: that of the groups; -1: none yet */
+    int64_t *order;                   /* shuffled: room for a permutation; allocation: who took a step last */
     int64_t reached;                  /* min-sep: the step that free_at is for */
     uint32_t *free_at;                /* min-sep: the first step in which each unit may take part */
     int64_t *next_free;               /* scheduled: the same */
     int64_t *joined;                  /* scheduled: how often each unit took part */
     struct dpmf_i_sampler_rank *best; /* scheduled: room for M ranks */
     int64_t *chosen;                  /* scheduled: room for a batch */
+    int64_t *drawn;                   /* with a cap: room for all that were drawn; NULL: none */
+    int64_t drawn_room;
 };
+
+/* ---- a cap on the batch (sampler/capped.c) ---- */
+
+/* After the kind's own open: makes room, and lowers the capacity to the cap. Nothing where there is no cap. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_capped_open(dpmf_sampler *sampler);
+void dpmf_i_sampler_capped_close(dpmf_sampler *sampler); /* wipes */
+/* batch = all of `drawn`, or a uniformly random `cap` of them, rising; `drawn` is overwritten. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_capped_keep(const dpmf_sampler *sampler, int64_t drawn, int64_t *batch,
+                                                       int64_t *count);
+/* E min(X, cap) of X units out of so many; cap 0: none. */
+double dpmf_i_sampler_capped_expected(int64_t units, double probability, int64_t cap);
 
 /* sampler/check.c */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sampler_realise(const dpmf_i_sampler_plan *plan, int64_t steps,

@@ -16,17 +16,18 @@
 #include "base/memory.h"
 #include "crypto/crypto.h"
 
+#include <math.h>
 #include <string.h>
 
 static dpmf_status expect(dpmf_sampler *s) {
-    const int64_t n = s->steps, b = s->plan.separation; /* b <= n */
+    const int64_t n = s->steps, b = s->plan.separation, cap = s->plan.sampling.cap; /* b <= n */
     const double p = s->plan.sampling.probability;
     double *x = NULL, is_free = 1, sum = 0, before = 0;
     TRY(dpmf_i_base_alloc_doubles(b, "the expected sizes of batches", &x));
     for (int64_t i = 0, slot = 0; i < n; i++, slot = slot + 1 == b ? 0 : slot + 1) {
         is_free += x[slot] - before; /* x_{i-B}, and 0 before there is one */
         before = x[slot] = p * is_free;
-        sum += before;
+        sum += cap == 0 ? before : dpmf_i_sampler_capped_expected(s->units, fmin(before, 1), cap) / (double)s->units;
     }
     s->expected = (double)s->units * (sum / (double)n);
     dpmf_i_base_free(x);

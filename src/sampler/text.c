@@ -22,6 +22,7 @@ static const sampler_form FORMS[] = {
     {"balls-in-bins", "balls-in-bins:B", DPMF_I_SAMPLER_BINS, 0},
     {"min-sep", "min-sep:P,B", DPMF_I_SAMPLER_SEPARATED, 0},
     {"scheduled", "scheduled:M,K,B", DPMF_I_SAMPLER_SCHEDULED, 3},
+    {"allocation", "allocation:K,T", DPMF_I_SAMPLER_ALLOCATION, 0},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
@@ -29,7 +30,7 @@ enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 static const int64_t SEPARATED_STEPS_MAX = (int64_t)1 << 28;
 
 static dpmf_status refuse_sampler(const char *text, const char *why) {
-    char shown[64], forms[160] = "";
+    char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
@@ -87,17 +88,30 @@ static dpmf_status plan_ordered(const char *text, const sampler_form *form, int6
 
 /* ---- the secret samplings ---- */
 
-static dpmf_status plan_sampled(const char *text, const sampler_form *form, int64_t steps, dpmf_i_sampler_plan *plan) {
+static dpmf_status plan_sampled(const char *text, const sampler_form *form, int64_t units, int64_t steps,
+                                dpmf_i_sampler_plan *plan) {
     dpmf_sampling sampling = {0};
     TRY(dpmf_sampling_parse(text, &sampling));
-    if (form->kind != DPMF_I_SAMPLER_BINS && !(sampling.probability > 0))
+    const int even = form->kind == DPMF_I_SAMPLER_BINS || form->kind == DPMF_I_SAMPLER_ALLOCATION;
+    if (sampling.cap > 0 && sampling.units > 0 && sampling.units != units)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampler %s: the cap is said to be on batches from %" PRId64
+                                " units, and there are %" PRId64,
+                                form->form, sampling.units, units);
+    if (sampling.cap > 0) sampling.units = units;
+    if (!even && !(sampling.probability > 0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",
                                 form->form, sampling.probability);
     if (form->kind != DPMF_I_SAMPLER_POISSON) TRY(check_range(form, "B", sampling.count, steps, "the steps"));
     if (form->kind == DPMF_I_SAMPLER_SEPARATED && steps > SEPARATED_STEPS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: steps = %" PRId64 ", accepted 1 to 2^28", form->form,
                                 steps);
+    if (form->kind == DPMF_I_SAMPLER_ALLOCATION && steps % sampling.count != 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampler %s: %" PRId64 " steps are not whole epochs of T = %" PRId64, form->form, steps,
+                                sampling.count);
     plan->sampling = sampling;
+    plan->times = sampling.picks;
     plan->separation = form->kind == DPMF_I_SAMPLER_POISSON ? 1 : sampling.count;
     return dpmf_sampling_format(&sampling, plan->text);
 }
@@ -115,7 +129,7 @@ dpmf_status dpmf_i_sampler_parse(const char *text, int64_t units, int64_t steps,
     if (form->values > 0)
         TRY(plan_ordered(text, form, units, steps, &plan));
     else
-        TRY(plan_sampled(text, form, steps, &plan));
+        TRY(plan_sampled(text, form, units, steps, &plan));
     *out = plan;
     return DPMF_OK;
 }

@@ -63,21 +63,12 @@ uint64_t dpmf_i_sampler_words_mask(uint64_t bound) {
     return mask;
 }
 
-/* The words of a row one after the other. */
-typedef struct reader {
-    const dpmf_i_sampler_words *words;
-    uint64_t row, next; /* the first word that has not been made */
-    int used;
-    uint64_t chunk[DPMF_I_SAMPLER_WORDS_CHUNK];
-} reader;
-
-static dpmf_status draw_below(reader *r, uint64_t bound, uint64_t *out) {
+dpmf_status dpmf_i_sampler_words_draw(dpmf_i_sampler_reader *r, uint64_t bound, uint64_t *out) {
     const uint64_t mask = dpmf_i_sampler_words_mask(bound);
     uint64_t value = bound;
     while (value >= bound) {
         if (r->used == DPMF_I_SAMPLER_WORDS_CHUNK) {
-            TRY(dpmf_i_sampler_words_fill(r->words, DPMF_I_SAMPLER_WORDS_ORDER, r->row, r->next,
-                                          DPMF_I_SAMPLER_WORDS_CHUNK, r->chunk));
+            TRY(dpmf_i_sampler_words_fill(r->words, r->use, r->row, r->next, DPMF_I_SAMPLER_WORDS_CHUNK, r->chunk));
             r->next += DPMF_I_SAMPLER_WORDS_CHUNK;
             r->used = 0;
         }
@@ -90,13 +81,14 @@ static dpmf_status draw_below(reader *r, uint64_t bound, uint64_t *out) {
 /* Fisher and Yates, from the last place down. */
 dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
                                          int64_t *order) {
-    reader r = {.words = words, .row = row, .used = DPMF_I_SAMPLER_WORDS_CHUNK};
+    dpmf_i_sampler_reader r = {
+        .words = words, .use = DPMF_I_SAMPLER_WORDS_ORDER, .row = row, .used = DPMF_I_SAMPLER_WORDS_CHUNK};
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < count; i++)
         order[i] = i;
     for (int64_t i = count - 1; i >= 1; i--) {
         uint64_t j = 0;
-        TRY_DONE(draw_below(&r, (uint64_t)i + 1, &j));
+        TRY_DONE(dpmf_i_sampler_words_draw(&r, (uint64_t)i + 1, &j));
         const int64_t other = order[j];
         order[j] = order[i];
         order[i] = other;

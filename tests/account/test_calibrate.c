@@ -22,7 +22,7 @@ static void assert_near(double found, double expected, double relative) {
 
 static dpmf_account_options poisson(double q, int64_t n) {
     dpmf_account_options o = dpmf_account_options_defaults();
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, q, 0, 0, 0, 0};
     o.compositions = n;
     return o;
 }
@@ -70,7 +70,7 @@ static void test_samplings_are_read_and_written_and_others_refused(void **state)
                                       "min-sep:0.1,2,3",
                                       "Poisson:0.1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        dpmf_sampling sampling = {DPMF_SAMPLING_NONE, 7, 7};
+        dpmf_sampling sampling = {DPMF_SAMPLING_NONE, 7, 7, 0, 0, 0};
         assert_int_equal(dpmf_sampling_parse(bad[i], &sampling), DPMF_ERROR_ARGUMENT);
         assert_true(sampling.probability == 7); /* unchanged */
     }
@@ -88,7 +88,7 @@ static void test_sampling_amplifies_a_banded_strategy(void **state) {
     (void)state;
     dpmf_strategy *c = banded_root(100, 8);
     dpmf_amplification found;
-    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 8};
+    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 8, 0, 0, 0};
     OK(dpmf_amplify(c, &sampling, 0, &found));
     assert_int_equal(found.compositions, 13);
     assert_near(found.probability, 0.08, 1e-15);
@@ -108,9 +108,9 @@ static void test_sampling_amplifies_a_banded_strategy(void **state) {
     assert_true(found.probability == 1);
     sampling.count = 7;
     assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
-    sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0};
+    sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0, 0};
     assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
-    sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 4};
+    sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 4, 0, 0, 0};
     assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_UNSUPPORTED);
     dpmf_strategy_free(c);
 }
@@ -121,7 +121,7 @@ static void test_amplification_refuses_strategies_that_are_not_square(void **sta
     dpmf_workload *workload = NULL;
     dpmf_strategy *tree = NULL;
     dpmf_amplification found;
-    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 64};
+    dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 64, 0, 0, 0};
     OK(dpmf_workload_parse("prefix", 64, &workload));
     OK(dpmf_strategy_create("tree-online", workload, NULL, &tree));
     assert_true(dpmf_strategy_rows(tree) > 64);
@@ -137,7 +137,8 @@ static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(vo
     dpmf_strategy *c = banded_root(N, B);
     dpmf_run run = dpmf_run_defaults();
     dpmf_i_account_amplified bins, separated;
-    dpmf_sampling in_bins = {DPMF_SAMPLING_BALLS_IN_BINS, 0, B}, apart = {DPMF_SAMPLING_MIN_SEPARATION, 0.3, B};
+    dpmf_sampling in_bins = {DPMF_SAMPLING_BALLS_IN_BINS, 0, B, 0, 0, 0},
+                  apart = {DPMF_SAMPLING_MIN_SEPARATION, 0.3, B, 0, 0, 0};
     double columns[N][N], means[B][N] = {{0}};
     OK(dpmf_i_account_amplify_scheme(c, &in_bins, 0, &run, &bins));
     OK(dpmf_i_account_amplify_scheme(c, &apart, 1, &run, &separated));
@@ -170,9 +171,9 @@ static void test_negative_entries_are_refused(void **state) {
     OK(dpmf_strategy_create_banded_toeplitz(8, 2, coefficients, &c));
     dpmf_account_options o = dpmf_account_options_defaults();
     o.strategy = c;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 2};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 2, 0, 0, 0};
     assert_int_equal(dpmf_account_epsilon(1, 1e-2, &o, &found), DPMF_ERROR_UNSUPPORTED);
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_MIN_SEPARATION, 0.1, 2};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_MIN_SEPARATION, 0.1, 2, 0, 0, 0};
     assert_int_equal(dpmf_account_epsilon(1, 1e-2, &o, &found), DPMF_ERROR_UNSUPPORTED);
     dpmf_strategy_free(c);
 }
@@ -286,7 +287,7 @@ static void test_budgets_of_steps_and_probability_are_the_largest(void **state) 
     assert_int_equal(dpmf_calibrate_probability(1, 1, 1e-6, &plain, &q, &found), DPMF_ERROR_ARGUMENT);
 
     o = poisson(0, 0);
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, 0.001, 10};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, 0.001, 10, 0, 0, 0};
     OK(dpmf_calibrate_compositions(1, 3, 1e-6, &o, &n, &found));
     assert_int_equal(n, 10 * found.compositions);
 }
@@ -355,7 +356,7 @@ static dpmf_status simulate_once(void) {
     o.strategy = c;
     o.samples = 2000;
     o.run.threads = 1;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 2};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 2, 0, 0, 0};
     if (status == DPMF_OK) status = dpmf_account_epsilon(2, 0.05, &o, &found);
     dpmf_strategy_free(c);
     return status;

@@ -214,6 +214,47 @@ class MonteCarlo(Case):
         self.assertIn("part of the mechanism", found["method"])
 
 
+class Loaders(Case):
+    def test_random_allocation_is_proven_and_balls_in_bins_is_its_first_case(self):
+        found = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "allocation:1,100")
+        self.near(found["epsilon"], 0.62095, 1e-3)
+        self.assertEqual((found["kind"], found["confidence"], found["compositions"]), ("upper bound", None, 100))
+        bins = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "balls-in-bins:100")
+        self.assertEqual(bins["epsilon"], found["epsilon"])
+        self.assertIn("exactly 1 of 100 steps", found["statement"])
+        every = self.json("account", "--sigma", 2, "--delta", 1e-5, "--sampling", "allocation:3,3", "--epochs", 2)
+        self.assertEqual(every["kind"], "exact")
+        self.refused(2, "account", "--sigma", 1, "--delta", 1e-5, "--sampling", "allocation:4,3", says="at most T")
+        self.refused(2, "account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.1", "--epochs", 2, says="epochs")
+
+    def test_a_cap_on_the_batch_costs_privacy(self):
+        arguments = ["account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 1000]
+        free = self.json(*arguments)["epsilon"]
+        capped = self.json(*arguments, "--batch-cap", 589, "--units", 50000)
+        self.near(capped["epsilon"], 1.869, 1e-3)
+        self.assertIn("capped", capped["method"])
+        self.assertIn("capped", capped["statement"])
+        self.assertEqual(self.json(*arguments, "--batch-cap", 50000, "--units", 50000)["epsilon"], free)
+        self.refused(2, *arguments, "--batch-cap", 589, says="--units")
+        self.refused(1, "account", "--sigma", 1, "--delta", 1e-5, "--sampling", "min-sep:0.1,2", "--compositions", 4,
+                     "--batch-cap", 5, "--units", 50, says="min-sep")
+
+    def test_runs_on_the_same_data_compose(self):
+        one, two = self.path("one.dpmf"), self.path("two.dpmf")
+        self.ok("design", "--steps", 32, "--epochs", 2, "--epsilon", 2, "--delta", 1e-6, "--no-bench", "-o", one)
+        self.ok("design", "--steps", 32, "--epochs", 2, "--epsilon", 3, "--delta", 1e-6, "--sampling", "block-cyclic",
+                "--no-bench", "-o", two)
+        both = self.json("account", "--compose", one, two, "--times", "1,2", "--delta", 1e-6)
+        self.assertEqual(both["epsilon"], self.json("account", "--compose", two, one, "--times", "2,1", "--delta",
+                                                    1e-6)["epsilon"])
+        alone = [part["epsilon_alone"] for part in both["parts"]]
+        self.assertGreater(both["epsilon"], max(alone))
+        self.assertLess(both["epsilon"], sum(alone))
+        self.refused(2, "account", one, two, "--delta", 1e-6, says="only one")
+        self.refused(2, "account", "--compose", one, two, "--times", "1", "--delta", 1e-6, says="--times")
+        self.refused(2, "account", "--compose", one, "--sigma", 1, "--delta", 1e-6, says="--sigma")
+
+
 class Words(Case):
     def test_the_statement_says_what_must_be_done(self):
         text = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 100,

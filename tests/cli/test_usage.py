@@ -21,7 +21,8 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "bands", "buffers", "wanted-ratio", "shared-seeds", "column-normalize", "normalize-within", "constraint",
                     "sweep", "taper", "loss", "tolerance", "weights", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
-ACCOUNT_OPTIONS = ["epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "largest", "curve",
+ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "compose",
+                   "times", "batch-cap", "units", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",

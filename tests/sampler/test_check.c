@@ -197,14 +197,14 @@ static void test_add_remove_needs_coins_of_a_units_own(void **state) {
         dpmf_sampling sampling;
         int accepted;
     } cases[] = {
-        {"cyclic:5", {DPMF_SAMPLING_NONE, 0, 0}, 0},
-        {"shuffled:5", {DPMF_SAMPLING_NONE, 0, 0}, 0},
-        {"scheduled:2,1,20", {DPMF_SAMPLING_NONE, 0, 0}, 0},
-        {"block-cyclic:0.1,4", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 4}, 0},
-        {"block-cyclic:0.1,1", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 1}, 1},
-        {"poisson:0.1", {DPMF_SAMPLING_POISSON, 0.1, 0}, 1},
-        {"balls-in-bins:4", {DPMF_SAMPLING_BALLS_IN_BINS, 0, 4}, 1},
-        {"min-sep:0.1,4", {DPMF_SAMPLING_MIN_SEPARATION, 0.1, 4}, 1},
+        {"cyclic:5", {DPMF_SAMPLING_NONE, 0, 0, 0, 0, 0}, 0},
+        {"shuffled:5", {DPMF_SAMPLING_NONE, 0, 0, 0, 0, 0}, 0},
+        {"scheduled:2,1,20", {DPMF_SAMPLING_NONE, 0, 0, 0, 0, 0}, 0},
+        {"block-cyclic:0.1,4", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 4, 0, 0, 0}, 0},
+        {"block-cyclic:0.1,1", {DPMF_SAMPLING_BLOCK_CYCLIC, 0.1, 1, 0, 0, 0}, 1},
+        {"poisson:0.1", {DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0, 0}, 1},
+        {"balls-in-bins:4", {DPMF_SAMPLING_BALLS_IN_BINS, 0, 4, 0, 0, 0}, 1},
+        {"min-sep:0.1,4", {DPMF_SAMPLING_MIN_SEPARATION, 0.1, 4, 0, 0, 0}, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -233,7 +233,7 @@ static void test_a_mechanism_says_what_it_assumes_and_what_is_done(void **state)
     check_ok(dpmf_participation_parse("cyclic:3,4", 12, &p));
     check_ok(dpmf_strategy_create("identity", a, NULL, &c));
     check_ok(dpmf_mechanism_create(a, p, c, NULL, &plain));
-    options.sampling = (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, 0.125, 4};
+    options.sampling = (dpmf_sampling){DPMF_SAMPLING_BLOCK_CYCLIC, 0.125, 4, 0, 0, 0};
     check_ok(dpmf_mechanism_create(a, p, c, &options, &amplified));
     check_ok(dpmf_sampler_create("cyclic:25", 100, 12, key, NULL, &cyclic));
     check_ok(dpmf_sampler_create("block-cyclic:0.125,4", 100, 12, key, NULL, &blocks));

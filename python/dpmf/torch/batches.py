@@ -21,14 +21,20 @@ MARK = "dpmf_step"
 
 
 class Batch(list):
-    """Indices, and the step that they were drawn for."""
+    """Indices, the step that they were drawn for, and how many of them take part: those behind are padding."""
 
-    def __init__(self, indices: List[int], step: int):
+    def __init__(self, indices: List[int], step: int, real: Optional[int] = None):
         super().__init__(indices)
         self.step = step
+        self.real = len(indices) if real is None else real
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """True for those that take part."""
+        return torch.arange(len(self)) < self.real
 
     def __reduce__(self) -> Any:
-        return Batch, (list(self), self.step)
+        return Batch, (list(self), self.step, self.real)
 
 
 class BatchSampler(torch.utils.data.Sampler):
@@ -37,6 +43,10 @@ class BatchSampler(torch.utils.data.Sampler):
     what, units, steps, key, label, mechanism as in dpmf.Sampler; `units` may be the data set, and `steps` follows from the
     mechanism. Each process of the process group (process_group as for make_private) gets its part of every batch; rank and
     world are for processes that are in no group. Batches may be empty: see data_loader.
+
+    With cap=M (poisson, block-cyclic, min-sep) at most M units take part, and all batches have the same length, M in one
+    process: behind those that take part, the first example fills the rest, `batch.mask` says which is which, and step() of
+    what make_private gave leaves the padding out of the sum. Rows must then come in the order of the batch.
     """
 
     def __init__(
@@ -51,6 +61,7 @@ class BatchSampler(torch.utils.data.Sampler):
         rank: Optional[int] = None,
         world: Optional[int] = None,
         process_group: Any = None,
+        cap: Optional[int] = None,
     ):
         if steps is None:
             if mechanism is None:
@@ -61,7 +72,7 @@ class BatchSampler(torch.utils.data.Sampler):
             raise errors.ArgumentError("key: %d processes need the same one" % self.world)
         units = units if isinstance(units, int) else len(units)
         with KeyBuffer(key) as memory:
-            self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism)
+            self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism, cap)
             self._secret = hmac.new(bytes(memory.memory), b"dpmf data loader 1", hashlib.sha256).digest()
         self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
@@ -69,6 +80,8 @@ class BatchSampler(torch.utils.data.Sampler):
         self._sizes: Dict[int, int] = {}
         self._handed: Optional[int] = None
         self._first = 0
+        #: Of every batch of this process, padding included; None: batches are as long as they come.
+        self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
 
     @property
     def expected_batch(self) -> float:
@@ -104,8 +117,9 @@ class BatchSampler(torch.utils.data.Sampler):
         self._first = self.sampler.step
         while self.sampler.step < self.sampler.steps:
             step = self.sampler.step
-            batch = Batch(self.sampler.next()[self.rank :: self.world].tolist(), step)
-            self._sizes[step] = len(batch)
+            drawn = self.sampler.next()[self.rank :: self.world].tolist()
+            batch = Batch(drawn + [0] * ((self.length or 0) - len(drawn)), step, len(drawn))
+            self._sizes[step] = len(drawn)
             self._handed = step
             yield batch
 

@@ -140,14 +140,14 @@ class Private:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
             )
-        self._taken.take(self.noise.step, count, inputs + targets, drawn_for, units)
+        real = self._taken.take(self.noise.step, count, inputs + targets, drawn_for, units)
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
             self._sum.zero_()
         self._accumulated = True
         for first in range(0, count, self._chunk):
             last = min(first + self._chunk, count)
-            self._add_chunk(tuple(p[first:last] for p in inputs), tuple(p[first:last] for p in targets))
+            self._add_chunk(tuple(p[first:last] for p in inputs), tuple(p[first:last] for p in targets), real - first)
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -170,9 +170,11 @@ class Private:
         outputs = functional_call(self.model, (parameters, self._others), one)
         return self._loss(outputs, *[part.unsqueeze(0) for part in targets])
 
-    def _add_chunk(self, inputs: Any, targets: Any) -> None:
+    def _add_chunk(self, inputs: Any, targets: Any, real: int) -> None:
+        """Gradients of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
         parameters = {name: p.detach() for name, p in self._params.items()}
-        self._sum.add(list(self._gradients(parameters, inputs, targets).values()))
+        gradients = self._gradients(parameters, inputs, targets).values()
+        self._sum.add([g[: max(real, 0)] for g in gradients])
 
     # ---- the optimizer's hooks ----
 

@@ -27,8 +27,11 @@ class Checked:
         self.capacity = sampler.sampler.capacity
         self._given = (-1, 0)
 
-    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> None:
-        """Raises unless these examples belong to this step; nothing has been computed of them yet."""
+    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
+        """Raises unless these examples belong to this step; nothing has been computed of them yet.
+
+        Gives how many of them, the first, take part: those behind are padding.
+        """
         if units is not None:
             raise errors.ArgumentError("units: there is a sampler, which knows them")
         of = drawn_for if drawn_for is not None else mark_of(tensors)
@@ -43,13 +46,16 @@ class Checked:
                 "these examples were drawn for step %d, and the next row of noise is that of step %d: a batch that was not "
                 "stepped, or two in one step. Resume from a checkpoint, or ask the loader for a new iterator" % (of, step)
             )
-        given = count + (self._given[1] if self._given[0] == step else 0)
+        before = self._given[1] if self._given[0] == step else 0
+        given = before + count
         size = self.sampler.size(step)
-        if size is None or given > size:
+        most = size if size is None or self.sampler.length is None else self.sampler.length
+        if size is None or most is None or given > most:
             raise errors.StateError(
-                "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if size is None else size)
+                "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if most is None else most)
             )
         self._given = (step, given)
+        return min(count, max(0, size - before))
 
     def forget(self) -> None:
         """What was taken for the step under way is not used."""
@@ -104,7 +110,7 @@ class Counted:
 
     # ---- the step's side ----
 
-    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> None:
+    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
         if units is not None:
             if self._loader is not None:
                 raise errors.ArgumentError("units: there is a loader, which knows them")
@@ -130,6 +136,7 @@ class Counted:
                     "the batch of step %d is not the one that the loader's order has there: a batch that was not stepped, "
                     "or two in one step" % step
                 )
+        return count
 
     def _latest(self, step: int) -> List[int]:
         """Whoever is in the batches that were handed out last, as many of them as the step has used examples."""

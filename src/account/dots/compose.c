@@ -29,14 +29,14 @@
 
 #include <math.h>
 
-/* The window's numbers in order, turned into D_k. In place would need two arrays at once: `o` is read circularly. */
-static void fill_tails(const dpmf_i_account_dots_curve *c, const double *o, double *tails) {
+/* In place would need two arrays at once: `o` is read circularly. */
+void dpmf_i_account_dots_curve_fill(dpmf_i_account_dots_curve *c, const double *o) {
     const int64_t n = c->length, offset = ((c->first % n) + n) % n;
     const double fade = exp(-(1 + c->order) * c->step), tilt = exp(-c->order * c->step), part = -expm1(-c->step);
     double v = 0, d = 0;
     for (int64_t k = n - 1; k >= 0; k--) {
         d = tilt * (d + part * v);
-        tails[k] = d;
+        c->tails[k] = d;
         int64_t slot = offset + k;
         if (slot >= n) slot -= n;
         v = (o[slot] > 0 ? o[slot] : 0) + c->noise + fade * v;
@@ -74,7 +74,7 @@ dpmf_status dpmf_i_account_dots_compose(const dpmf_i_account_dots_pair *p, const
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(p->n * moments.log_moment, p->n * fabs(moments.log_moment) + (double)c.length);
     c.log_rest = log_cut_off(p, plan, &c, &moments);
-    fill_tails(&c, w, c.tails);
+    dpmf_i_account_dots_curve_fill(&c, w);
     *out = c;
     c.tails = NULL;
 done:

@@ -118,6 +118,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_compose(const dpmf_i_account_dot
                                                         const dpmf_i_account_dots_plan *plan, const dpmf_run *run,
                                                         dpmf_i_account_dots_curve *out);
 void dpmf_i_account_dots_curve_free(dpmf_i_account_dots_curve *curve);
+/* Its tails from the numbers o[i mod N] of the window, each raised by `noise`. */
+void dpmf_i_account_dots_curve_fill(dpmf_i_account_dots_curve *curve, const double *o);
 /* Of delta(epsilon) = e^log_delta, a point in the window: how it looks there, for estimates of its error. */
 typedef struct dpmf_i_account_dots_shape {
     double slope;      /* -delta'/delta */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compose.h"
+
+#include "output.h"
+#include "problem.h"
+#include "progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct part {
+    const char *path;
+    dpmf_mechanism *mechanism;
+    int64_t times;
+    double epsilon; /* alone, as often as it was run; at the same delta */
+} part;
+
+typedef struct composition {
+    int count;
+    part parts[OPERANDS_MAX];
+    dpmf_ledger *ledger;
+    dpmf_privacy found;
+} composition;
+
+static int read_times(const arguments *given, composition *c) {
+    const char *text = option_text(given, OPTION_TIMES);
+    for (int i = 0; i < c->count; ++i) {
+        char *end = NULL;
+        c->parts[i].times = 1;
+        if (text == NULL) continue;
+        c->parts[i].times = strtoll(text, &end, 10);
+        const bool last = i + 1 == c->count;
+        if (end == text || *end != (last ? '\0' : ',') || c->parts[i].times < 1 || c->parts[i].times > 1000000000)
+            return fail(EXIT_USAGE, "--times %s: one whole number from 1 to 1e9 for each of %d files, joined by commas",
+                        option_text(given, OPTION_TIMES), c->count);
+        text = end + 1;
+    }
+    return 0;
+}
+
+static int load(const arguments *given, composition *c) {
+    c->count = given->operand_count;
+    if (c->count == 0) return fail(EXIT_USAGE, "--compose needs mechanism FILEs");
+    int code = read_times(given, c);
+    for (int i = 0; code == 0 && i < c->count; ++i) {
+        c->parts[i].path = given->operands[i];
+        code = load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
+    }
+    return code;
+}
+
+static int check_options(const arguments *given) {
+    static const option_id idle[] = {OPTION_SIGMA,        OPTION_MU,      OPTION_RHO,          OPTION_GAUSSIAN,
+                                     OPTION_COMPOSITIONS, OPTION_LARGEST, OPTION_BATCH_CAP,    OPTION_UNITS,
+                                     OPTION_CURVE,        OPTION_EPOCHS,  OPTION_LOG,          OPTION_SAMPLES,
+                                     OPTION_SEED,         OPTION_WARM,    OPTION_UNCONDITIONAL};
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
+        if (option_given(given, idle[i]))
+            return fail(EXIT_USAGE, "--compose takes its runs from the FILEs: without --%s", options[idle[i]].name);
+    if (option_given(given, OPTION_SAMPLING))
+        return fail(EXIT_USAGE, "--compose: the samplings are those of the FILEs");
+    if (option_given(given, OPTION_DELTA) == option_given(given, OPTION_EPSILON))
+        return fail(EXIT_USAGE, "--compose: give one of --delta and --epsilon");
+    return 0;
+}
+
+/* Alone, as often as it was run, at the delta of all together. */
+static dpmf_status account_alone(part *p, double delta, const dpmf_run *run) {
+    dpmf_ledger *alone = NULL;
+    dpmf_privacy privacy = {0};
+    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(p->mechanism), &alone);
+    if (status == DPMF_OK) status = dpmf_ledger_add_mechanism(alone, p->mechanism, p->times);
+    if (status == DPMF_OK && delta >= 1e-300 && delta < 1.0) status = dpmf_ledger_epsilon(alone, delta, run, &privacy);
+    p->epsilon = privacy.epsilon;
+    dpmf_ledger_free(alone);
+    return status;
+}
+
+static int compute(const arguments *given, composition *c) {
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    const bool of_epsilon = option_given(given, OPTION_DELTA);
+    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(c->parts[0].mechanism), &c->ledger);
+    for (int i = 0; status == DPMF_OK && i < c->count; ++i)
+        status = dpmf_ledger_add_mechanism(c->ledger, c->parts[i].mechanism, c->parts[i].times);
+    if (status == DPMF_OK)
+        status = of_epsilon ? dpmf_ledger_epsilon(c->ledger, given->number[OPTION_DELTA], &run, &c->found)
+                            : dpmf_ledger_delta(c->ledger, given->number[OPTION_EPSILON], &run, &c->found);
+    for (int i = 0; status == DPMF_OK && i < c->count; ++i)
+        status = account_alone(&c->parts[i], c->found.delta, &run);
+    if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+/* With six digits, not below. */
+static double up(double value) {
+    if (!(value > 0.0) || !isfinite(value)) return value;
+    const double unit = pow(10.0, floor(log10(value)) - 5.0);
+    return ceil(value / unit * (1.0 - 1e-14)) * unit;
+}
+
+static void add_statement(text_buffer *t, const composition *c) {
+    text_add(
+        t,
+        "All noisy outputs of these runs together are (epsilon, delta)-differentially private with epsilon = %.6g and "
+        "delta = %.6g, provided that which runs were made did not depend on what earlier ones released, and that each "
+        "was sampled as its file says. The figure is %s (%s).",
+        up(c->found.epsilon), up(c->found.delta), c->found.kind == DPMF_EXACT ? "exact" : "a proven upper bound",
+        c->found.method);
+}
+
+static void print_json(text_buffer *t, const composition *c) {
+    text_buffer statement = {0};
+    json_begin(t);
+    json_double(t, "epsilon", c->found.epsilon);
+    json_double(t, "delta", c->found.delta);
+    json_text(t, "kind", dpmf_kind_name(c->found.kind));
+    json_text(t, "method", c->found.method);
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(c->parts[0].mechanism)));
+    json_bool(t, "slack_met", c->found.slack_met != 0);
+    json_open(t, "parts", '[');
+    for (int i = 0; i < c->count; ++i) {
+        const dpmf_sampling of_part = dpmf_mechanism_sampling(c->parts[i].mechanism);
+        char sampling[64] = "";
+        if (dpmf_sampling_format(&of_part, sampling) != DPMF_OK) sampling[0] = '\0';
+        json_open(t, NULL, '{');
+        json_text(t, "file", c->parts[i].path);
+        json_text(t, "digest", dpmf_mechanism_digest(c->parts[i].mechanism));
+        json_integer(t, "times", c->parts[i].times);
+        json_double(t, "sigma", dpmf_mechanism_sigma(c->parts[i].mechanism));
+        json_text(t, "sampling", sampling);
+        json_double(t, "epsilon_alone", c->parts[i].epsilon);
+        json_close(t, '}');
+    }
+    json_close(t, ']');
+    add_statement(&statement, c);
+    json_text(t, "statement", statement.bytes);
+    text_free(&statement);
+    json_end(t);
+}
+
+static void print_table(text_buffer *t, const composition *c, bool of_epsilon) {
+    const char *kind = dpmf_kind_name(c->found.kind);
+    table_double(t, "epsilon", c->found.epsilon, of_epsilon ? kind : NULL);
+    table_double(t, "delta", c->found.delta, of_epsilon ? NULL : kind);
+    table_text(t, "method", c->found.method);
+    text_add(t, "\n%-14s %-6s %s\n", "epsilon alone", "times", "file");
+    for (int i = 0; i < c->count; ++i)
+        text_add(t, "%-14.6g %-6lld %s\n", c->parts[i].epsilon, (long long)c->parts[i].times, c->parts[i].path);
+    text_add(t, "\n");
+    add_statement(t, c);
+    text_add(t, "\n");
+}
+
+int account_compose(const arguments *given) {
+    composition c = {0};
+    text_buffer t = {0};
+    int code = check_options(given);
+    if (code == 0) code = load(given, &c);
+    if (code == 0) code = compute(given, &c);
+    if (code == 0) {
+        if (option_given(given, OPTION_JSON))
+            print_json(&t, &c);
+        else
+            print_table(&t, &c, option_given(given, OPTION_DELTA));
+        code = text_print(&t);
+    }
+    text_free(&t);
+    dpmf_ledger_free(c.ledger);
+    for (int i = 0; i < c.count; ++i)
+        dpmf_mechanism_free(c.parts[i].mechanism);
+    return code;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Certified epsilon and delta of random allocation: each unit in exactly k of t steps of independent noise, chosen at random,
+ * once or afresh in every epoch.
+ *
+ * One of t, once: the two curves themselves (account/allocation/curve.c), which are known from above and from below; epsilon is
+ * where the larger of the bounds from above falls to delta. That the slack holds is itself proven, by the bounds from below
+ * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (account/allocation/blocks.c),
+ * composed in account/product/product.c.
+ *
+ * No choice of steps is worse than when it is known: the Gaussian mechanism with mu = sqrt(k epochs)/sigma always bounds it, and
+ * the caller takes the smaller.
+ */
+#include "account/allocation/allocation.h"
+
+#include <math.h>
+
+enum { REFINEMENTS = 4, SEARCH_MAX = 60 };
+static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
+
+/* Where sigma is small, few large ratios carry everything, and a coarse grid is as good. */
+static double first_fineness(double sigma) {
+    return sigma < 0.6 ? 0.4 : 0.05;
+}
+
+static int is_single(const dpmf_i_account_allocation *a) {
+    return a->picks == 1 && a->epochs == 1;
+}
+
+/* ln of the bound of one curve at epsilon. */
+static dpmf_status log_value(const dpmf_i_account_allocation *a, int add, int lower, double fineness, double log_least,
+                             double epsilon, double *out) {
+    const dpmf_i_account_allocation_scheme s = {
+        .sigma = a->sigma, .bins = a->bins, .least = exp(log_least), .fineness = fineness, .lower = lower};
+    double value = 0;
+    TRY(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, a->run, &value));
+    *out = value > 0 ? log(value) : -INFINITY;
+    return DPMF_OK;
+}
+
+/* The least epsilon in [0, high] found where the bound is at most delta, `low` a guess from below; high if none is. */
+static dpmf_status solve(const dpmf_i_account_allocation *a, int add, double fineness, double log_delta, double low,
+                         double high, double tolerance, double *out) {
+    double above = 0, below = 0, y = 0, weight_low, weight_high;
+    TRY(log_value(a, add, 0, fineness, log_delta, low, &above));
+    *out = low;
+    if (above <= log_delta && low == 0) return DPMF_OK;
+    *out = high;
+    if (above <= log_delta) {
+        high = low;
+        low = 0;
+        below = above;
+        TRY(log_value(a, add, 0, fineness, log_delta, low, &above));
+        *out = above <= log_delta ? low : high;
+        if (above <= log_delta) return DPMF_OK;
+    } else {
+        TRY(log_value(a, add, 0, fineness, log_delta, high, &below));
+        if (!(below <= log_delta)) return DPMF_OK;
+    }
+    weight_low = above - log_delta;
+    weight_high = fmax(below - log_delta, -200);
+    for (int i = 0; i < SEARCH_MAX && high - low > tolerance; i++) {
+        double x = low + (high - low) * weight_low / (weight_low - weight_high), margin = 0.02 * (high - low);
+        x = fmin(fmax(x, low + margin), high - margin);
+        if (i % 4 == 3) x = 0.5 * (low + high);
+        TRY(log_value(a, add, 0, fineness, log_delta, x, &y));
+        const double excess = fmax(y - log_delta, -200);
+        if (excess > 0) {
+            low = x;
+            weight_low = excess;
+            weight_high *= 0.5;
+        } else {
+            high = x;
+            weight_high = excess;
+            weight_low *= 0.5;
+            if (excess > -1e-6) break;
+        }
+    }
+    *out = high;
+    return DPMF_OK;
+}
+
+/* Is delta passed a slack below epsilon for sure? */
+static dpmf_status is_proven(const dpmf_i_account_allocation *a, double fineness, double log_delta, double epsilon,
+                             double slack, int *met) {
+    double log_lower = -INFINITY;
+    *met = epsilon <= slack;
+    for (int add = 0; add < 2 && !*met; add++) {
+        TRY(log_value(a, add, 1, 0.5 * fineness, log_delta, epsilon - slack, &log_lower));
+        *met = log_lower >= log_delta;
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status single_epsilon(const dpmf_i_account_allocation *a, double log_delta, double *epsilon, int *met) {
+    const double most = dpmf_i_account_gaussian_epsilon(1 / a->sigma, log_delta);
+    double found = most, low = 0, fineness = first_fineness(a->sigma);
+    *met = 0;
+    for (int i = 0; i < REFINEMENTS && !*met; i++, fineness *= 0.5) {
+        double slack = fmax(a->relative * found, a->absolute), at = 0, also = 0;
+        TRY(solve(a, 0, fineness, log_delta, low, found, 0.1 * slack, &at));
+        TRY(log_value(a, 1, 0, fineness, log_delta, at, &also));
+        if (also > log_delta) TRY(solve(a, 1, fineness, log_delta, at, found, 0.1 * slack, &at));
+        found = fmin(found, at);
+        slack = fmax(a->relative * found, a->absolute);
+        TRY(is_proven(a, fineness, log_delta, found, slack, met));
+        low = fmax(0.97 * found - slack, 0);
+    }
+    *epsilon = found;
+    return DPMF_OK;
+}
+
+/* Adding a unit, usually the better direction, is told finely only where a coarse bound does not settle it. */
+dpmf_status dpmf_i_account_allocation_epsilon(const dpmf_i_account_allocation *a, double log_delta, double *epsilon,
+                                              int *met) {
+    const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
+    dpmf_i_account_allocation_blocks blocks;
+    double worst = 0;
+    *met = 1;
+    if (is_single(a)) return single_epsilon(a, log_delta, epsilon, met);
+    dpmf_i_account_allocation_blocks_make(a, &blocks);
+    for (int i = 0; i < 3; i++) {
+        const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
+        double found = INFINITY;
+        int fine = 0;
+        TRY(dpmf_i_account_product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
+        if (i == 1 && found > worst) continue;
+        if (found >= worst) *met = fine;
+        worst = fmax(worst, found);
+        if (i == 1) break;
+    }
+    *epsilon = worst;
+    return DPMF_OK;
+}
+
+/* One direction of one pick, once; *guess, of ln delta, is where the cuts are made. */
+static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, int add, double epsilon, double *guess,
+                                    double *out) {
+    enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
+    for (int i = 0; i < ROUNDS; i++) {
+        TRY(log_value(a, add, 0, 0.5 * first_fineness(a->sigma), *guess, epsilon, out));
+        if (*out > *guess - 2 || *guess <= -600) break;
+        *guess = fmax(2 * *guess, -600);
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *log_delta,
+                                                int *met) {
+    const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
+    const double mu = sqrt((double)(a->picks * a->epochs)) / a->sigma;
+    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
+    double guess = fmax(dpmf_i_account_gaussian_log_delta(mu, epsilon) - 2 * log((double)a->bins), -600);
+    dpmf_i_account_allocation_blocks blocks;
+    double worst = -INFINITY;
+    *met = 1;
+    dpmf_i_account_allocation_blocks_make(a, &blocks);
+    for (int i = 0; i < 3; i++) {
+        const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
+        double found = 0;
+        int fine = 1;
+        if (is_single(a))
+            TRY(single_log_delta(a, i > 0, epsilon, &guess, &found));
+        else
+            TRY(dpmf_i_account_product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
+        if (i == 1 && found > worst && !is_single(a)) continue;
+        if (found >= worst) *met = fine;
+        worst = fmax(worst, found);
+        if (i == 1) break;
+    }
+    if (is_single(a) && worst > -600)
+        TRY(is_proven(a, 0.5 * first_fineness(a->sigma), worst, epsilon, fmax(a->relative * epsilon, a->absolute),
+                      met));
+    *log_delta = fmin(worst, 0);
+    return DPMF_OK;
+}

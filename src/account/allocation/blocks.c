@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * k of t steps, and several epochs, as a list of pairs.
+ *
+ * k of t: split the t steps at random into k blocks, sizes as equal as may be, and pick one step of each: a k-set that is uniform,
+ * since every permutation of the steps leaves the law of both choices as it is. Telling the split, which does not depend on the
+ * unit, can only add to delta (joint convexity); given it the blocks are independent, each one of t/k steps, and compose.
+ *
+ * A curve that is known at the points e^(i g) only, from above, is made into a pair on a grid by its lower convex hull
+ * (account/product/atoms.c). Epochs with choices of their own compose too.
+ */
+#include "account/allocation/allocation.h"
+
+#include "account/product/curves.h"
+#include "base/memory.h"
+#include <math.h>
+
+static const double FINENESS = 0.03;
+
+static dpmf_status fill(const void *of, int reversed, int64_t count, double step, double mass, const dpmf_run *run,
+                        double *out) {
+    const dpmf_i_account_allocation_scheme *s = of;
+    dpmf_i_account_allocation_scheme told = *s;
+    told.least = mass;
+    double *epsilons = NULL;
+    if (s->bins == 1) {
+        for (int64_t i = 0; i < count; i++)
+            out[i] = dpmf_i_account_product_hockey(1 / s->sigma, exp((double)i * step));
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_base_alloc_doubles(count, "the points of a curve", &epsilons));
+    for (int64_t i = 0; i < count; i++)
+        epsilons[i] = (double)i * step;
+    const dpmf_status status = dpmf_i_account_allocation_curve(&told, reversed, count, epsilons, run, out);
+    dpmf_i_base_free(epsilons);
+    return status;
+}
+
+/*
+ * The mean of t ratios has the variance (e^(mu^2) - 1)/t: about a Gaussian of that mu; upwards one large ratio may reach
+ * further, about as far as Poisson sampling of the same rate.
+ */
+static double reach(const void *of, int reversed, double mass) {
+    const dpmf_i_account_allocation_scheme *s = of;
+    const double q = 1 / (double)s->bins, mu = 1 / s->sigma;
+    if (s->bins == 1) return dpmf_i_account_gaussian_epsilon(mu, log(mass));
+    const double spread = sqrt(expm1(fmin(mu * mu, 600)) * q),
+                 near = dpmf_i_account_gaussian_epsilon(spread, log(mass));
+    const double far = dpmf_i_account_product_poisson_reach(q, mu, 0, fmin(mass, 0.5 * q));
+    return reversed ? fmin(near, dpmf_i_account_gaussian_epsilon(mu, log(mass))) : fmax(near, far);
+}
+
+void dpmf_i_account_allocation_blocks_make(const dpmf_i_account_allocation *a, dpmf_i_account_allocation_blocks *out) {
+    const int64_t size = a->bins / a->picks, larger = a->bins % a->picks;
+    const int64_t times[] = {a->picks - larger, larger};
+    *out = (dpmf_i_account_allocation_blocks){0};
+    for (int i = 0; i < DPMF_I_ACCOUNT_ALLOCATION_PARTS; i++) {
+        if (times[i] == 0) continue;
+        dpmf_i_account_allocation_scheme *scheme = &out->schemes[out->count];
+        *scheme = (dpmf_i_account_allocation_scheme){.sigma = a->sigma, .bins = size + i, .fineness = FINENESS};
+        out->parts[out->count++] = (dpmf_i_account_product_part){scheme, fill, reach, times[i] * a->epochs};
+    }
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The curves of random allocation, one of t steps, from above and from below.
+ *
+ * Without the unit the t observations are N(0, sigma^2); with it one of them, chosen at random, has mean 1. The likelihood ratio
+ * is S/t, S = U_1 + ... + U_t with independent log-normal U_j of mean 1 (account/allocation/law.c). With a = e^epsilon,
+ *
+ *     remove   E[(S/t - a)_+],        add   E[(1 - a S/t)_+],
+ *
+ * convex in every U_j: the laws of U on a grid that account/allocation/law.c makes give bounds from both sides, with an error of
+ * order h^2.
+ *
+ * Remove: the payoff grows without bound, and rare large U carry it when delta is small. With a cut c, U_j is big above it:
+ *
+ *     none is big    sum_s p_t(s) (s - t a)_+ / t                     p_m: the law of a sum of m that are not big
+ *     one is         sum_s p_{t-1}(s) E[(U + s - t a)_+; U > c]       t equal terms over t; the mean is in closed form
+ *     two or more    at most E[S/t; two are big] = v (t-1) w + (t-1)(t-2)/2 w^2,    w = P[U > c], v = E[U; U > c]:
+ *
+ * S/t is a density, under which one U, size-biased, is big with probability v and the others with w. c is chosen so that
+ * this is a small part of the delta in question; from below it is left out.
+ *
+ * Add: the payoff vanishes for S > t/a, so that no U above t/a matters, and none above a c for which t P[U > c], which is added,
+ * is small.
+ *
+ * Tilts: the none-big sum at the order where its mean is t a, that of one big where the product of its weight and the closed
+ * form is largest; they matter for accuracy alone.
+ */
+#include "account/allocation/allocation.h"
+
+#include "base/memory.h"
+#include "base/special.h"
+#include <math.h>
+
+static const double SMALL = 1e-4; /* the part of delta that a cut may cost */
+enum { CELLS_MAX = 1 << 19, TOGETHER = 24 };
+
+static double deviation(double sigma) {
+    return sqrt(expm1(fmin(1 / (sigma * sigma), 600)));
+}
+
+static double two_big(double t, double w, double v) {
+    return v * (t - 1) * w + 0.5 * (t - 1) * fmax(t - 2, 0) * w * w;
+}
+
+/* The least c (of ln c) where two_big is small enough (remove), or t P[U > c] (add). */
+static double choose_cut(const dpmf_i_account_allocation_scheme *s, int add) {
+    const double t = (double)s->bins, shift = 1 / s->sigma;
+    double low = add ? -5 : log(2.0), high = 0.5 * shift * shift + 39 * shift;
+    for (int i = 0; i < 60; i++) {
+        const double middle = 0.5 * (low + high), z = s->sigma * middle + 0.5 * shift;
+        const double w = dpmf_i_base_normal_cdf(-z), v = dpmf_i_base_normal_cdf(shift - z);
+        *((add ? t * w : two_big(t, w, v)) < SMALL * s->least ? &high : &low) = middle;
+    }
+    return exp(high);
+}
+
+static dpmf_status make_law(const dpmf_i_account_allocation_scheme *s, int add, double most,
+                            dpmf_i_account_allocation_law *out) {
+    const double cut = fmin(choose_cut(s, add), most), wide = s->fineness * deviation(s->sigma);
+    const double step = fmax(fmin(wide, cut / 64), cut / CELLS_MAX);
+    const dpmf_i_account_allocation_side side = !s->lower ? DPMF_I_ACCOUNT_ALLOCATION_UPPER
+                                                : add     ? DPMF_I_ACCOUNT_ALLOCATION_LOWER_PUTS
+                                                          : DPMF_I_ACCOUNT_ALLOCATION_LOWER_CALLS;
+    return dpmf_i_account_allocation_law_create(s->sigma, step, (int64_t)ceil(cut / step), side, out);
+}
+
+/* ---- remove ---- */
+
+/* sum over the window of (number + noise) e^(log_moment - order s) payoff(s), plus what is outside; or less it. */
+typedef struct total {
+    double inside, noise, outside, wrapped;
+} total;
+
+static double bound_of(const total *x, int lower) {
+    if (lower) return fmax((x->inside - x->noise - x->wrapped) * (1 - 1e-12), 0);
+    return (x->inside + x->noise) * (1 + 1e-12) + x->outside;
+}
+
+/* E[(S - T)_+; none big], T = t a less the offset of all of them. */
+static double none_big(const dpmf_i_account_allocation_sum *s, double T, int lower) {
+    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length), base = fmax(T, low);
+    total x = {0, 0, 0, 0};
+    double highest = 0;
+    for (int64_t k = (int64_t)fmax(floor((T - low) / s->step), 0); k < s->length; k++) {
+        const double place = s->step * (double)(s->first + k), pay = place - T;
+        if (!(pay > 0)) continue;
+        const double weight = exp(-s->order * (place - base)) * pay;
+        x.inside += weight * s->number[k];
+        x.noise += weight * s->noise;
+        highest = fmax(highest, weight);
+    }
+    const double scale = exp(s->log_moment - s->order * base), far = fmax(top, T + 1 / s->up_rate);
+    x.inside *= scale;
+    x.noise *= scale;
+    x.wrapped = scale * highest * s->wrapped;
+    x.outside = exp(s->up_log - s->up_rate * far) * (far - T);
+    if (low > T) x.outside += exp(s->down_log - s->down_rate * (s->down_rate > 0 ? T : low)) * (low - T);
+    return bound_of(&x, lower);
+}
+
+/* What beside one that is big lies outside the window. */
+static double outside_beside(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
+                             double T) {
+    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
+    double sum = exp(s->up_log - s->up_rate * top) * (law->big_mean + fmax(top, 1 / s->up_rate) * law->big);
+    if (s->first > 0)
+        sum += exp(s->down_log - fmin(s->down_rate, 0) * low) * dpmf_i_account_allocation_call(law, T - low);
+    return sum;
+}
+
+/*
+ * E[(U + S - T)_+; U > c, no other is big], weights[k] the masses of the sum and below[k] their sums up to k: from the top down
+ * until all that is left, with the call of its upper end, which grows with s, is nothing.
+ */
+static double one_big(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
+                      const double *weights, const double *below, double T) {
+    static const double nothing = 1e-6;
+    double sum = 0;
+    for (int64_t k = s->length - 1; k >= 0; k--) {
+        const double call = dpmf_i_account_allocation_call(law, T - s->step * (double)(s->first + k));
+        if (below[k] * call <= nothing * sum) {
+            sum += below[k] * call;
+            break;
+        }
+        sum += weights[k] * call;
+    }
+    return sum * (1 + 1e-12) + outside_beside(law, s, T);
+}
+
+/* The same from below. */
+static double one_big_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
+                            double T) {
+    total x = {0, 0, 0, 0};
+    double highest = 0;
+    for (int64_t k = 0; k < s->length; k++) {
+        const double place = s->step * (double)(s->first + k);
+        const double weight = exp(s->log_moment - s->order * place) * dpmf_i_account_allocation_call(law, T - place);
+        x.inside += weight * s->number[k];
+        x.noise += weight * s->noise;
+        highest = fmax(highest, weight);
+    }
+    x.wrapped = highest * s->wrapped;
+    /* The call's own roundings, 16 u (1 + z^2) of its terms, are far less than this. */
+    return fmax(bound_of(&x, 1) - 1e-9 * x.inside, 0);
+}
+
+/* The masses that one_big takes: 2 length numbers, owned by the caller. */
+static dpmf_status weigh(const dpmf_i_account_allocation_sum *s, double **out) {
+    TRY(dpmf_i_base_alloc_doubles(2 * s->length, "the masses of a sum", out));
+    double *weights = *out, *below = weights + s->length, sum = 0;
+    for (int64_t k = 0; k < s->length; k++) {
+        weights[k] = (s->number[k] + s->noise) * exp(s->log_moment - s->order * s->step * (double)(s->first + k));
+        sum += weights[k];
+        below[k] = sum * (1 + 1e-12);
+    }
+    return DPMF_OK;
+}
+
+/* Of neighbouring epsilons: one pair of transforms, at the tilt of the one in the middle. */
+static dpmf_status remove_some(const dpmf_i_account_allocation_scheme *s, const dpmf_i_account_allocation_law *law,
+                               int64_t count, const double *epsilons, const dpmf_run *run, double *out) {
+    const double t = (double)s->bins, middle = exp(epsilons[count / 2]);
+    dpmf_i_account_allocation_sum none = {0}, beside = {0};
+    double order = 0, *weights = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_account_allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut,
+                                             60 / law->cut, &order));
+    const double lowest = t * (exp(epsilons[0]) - law->offset);
+    const double log_most = t * dpmf_i_account_allocation_log_moment(law, order) - order * lowest;
+    const double most = exp(fmin(log_most, 600)) / (2.718 * order * t); /* (s - T)_+ <= e^(r (s - T)) / (e r) */
+    const int skipped = most < 1e-7 * s->least;
+    if (!skipped) TRY_DONE(dpmf_i_account_allocation_sum_create(law, s->bins, order, 0, run, &none));
+    TRY_DONE(dpmf_i_account_allocation_beside(law, t - 1, t * middle - (t - 1) * law->offset, order, &order));
+    TRY_DONE(dpmf_i_account_allocation_sum_create(law, s->bins - 1, order, 0, run, &beside));
+    TRY_DONE(weigh(&beside, &weights));
+    for (int64_t i = 0; i < count; i++) {
+        const double T = t * exp(epsilons[i]), rest = T - (t - 1) * law->offset;
+        double sum = s->lower ? one_big_lower(law, &beside, rest)
+                              : one_big(law, &beside, weights, weights + beside.length, rest);
+        if (!skipped) sum += none_big(&none, T - t * law->offset, s->lower) / t;
+        if (!s->lower) sum += two_big(t, law->big, law->big_mean) * (1 + 1e-12) + (skipped ? most : 0);
+        out[i] = sum;
+    }
+done:
+    dpmf_i_account_allocation_sum_free(&none);
+    dpmf_i_account_allocation_sum_free(&beside);
+    dpmf_i_base_free(weights);
+    return status;
+}
+
+/* ---- add ---- */
+
+static double put_of(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s, double a,
+                     int lower) {
+    const double t = (double)s->copies, end = t / a, shift = t * law->offset;
+    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
+    const double base = fmin(end, top);
+    total x = {0, 0, 0, 0};
+    double highest = 0;
+    for (int64_t k = 0; k < s->length; k++) {
+        const double place = s->step * (double)(s->first + k), pay = 1 - a * (place + shift) / t;
+        if (!(pay > 0)) break;
+        const double weight = exp(-s->order * (place - base)) * pay;
+        x.inside += weight * s->number[k];
+        x.noise += weight * s->noise;
+        highest = fmax(highest, weight);
+    }
+    const double scale = exp(s->log_moment - s->order * base);
+    x.inside *= scale;
+    x.noise *= scale;
+    x.wrapped = scale * highest * s->wrapped;
+    x.outside = law->cut < end ? t * law->big : 0;
+    if (s->first > 0) x.outside += exp(s->down_log - fmin(s->down_rate, 0) * low);
+    if (top < end) x.outside += exp(s->up_log - s->up_rate * (s->up_rate > 0 ? top : end));
+    return bound_of(&x, lower);
+}
+
+static dpmf_status add_some(const dpmf_i_account_allocation_scheme *s, int64_t count, const double *epsilons,
+                            const dpmf_run *run, double *out) {
+    const double t = (double)s->bins, middle = exp(-epsilons[count / 2]);
+    dpmf_i_account_allocation_law law = {0};
+    dpmf_i_account_allocation_sum sum = {0};
+    double order = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(make_law(s, 1, t * exp(-epsilons[0]), &law));
+    const double mean = middle - law.offset;
+    TRY_DONE(
+        dpmf_i_account_allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
+    TRY_DONE(dpmf_i_account_allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
+    for (int64_t i = 0; i < count; i++)
+        out[i] = put_of(&law, &sum, exp(epsilons[i]), s->lower);
+done:
+    dpmf_i_account_allocation_sum_free(&sum);
+    dpmf_i_account_allocation_law_free(&law);
+    return status;
+}
+
+dpmf_status dpmf_i_account_allocation_curve(const dpmf_i_account_allocation_scheme *scheme, int add, int64_t count,
+                                            const double *epsilons, const dpmf_run *run, double *out) {
+    dpmf_i_account_allocation_law law = {0};
+    dpmf_status status = DPMF_OK;
+    if (!add) TRY_DONE(make_law(scheme, 0, INFINITY, &law));
+    for (int64_t i = 0; i < count;) {
+        int64_t together = 1; /* as many as one tilt can serve */
+        while (i + together < count && together < TOGETHER && epsilons[i + together] - epsilons[i] < 0.15)
+            together++;
+        TRY_DONE(dpmf_i_base_progress(run, "random allocation", (double)i / (double)count));
+        TRY_DONE(add ? add_some(scheme, together, epsilons + i, run, out + i)
+                     : remove_some(scheme, &law, together, epsilons + i, run, out + i));
+        i += together;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!(out[i] >= 0 && out[i] <= 1)) out[i] = scheme->lower ? 0 : 1;
+done:
+    dpmf_i_account_allocation_law_free(&law);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random allocation: bounds from both sides that meet, simulation between them, and what it reduces to. The pairs on a grid
+ * that several epochs are made of are in account/test_product.c.
+ */
+#include "account/allocation/allocation.h"
+#include "base/random.h"
+#include "support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static dpmf_privacy epsilon_of(double sigma, double delta, int64_t picks, int64_t bins, int64_t epochs) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    dpmf_privacy p;
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, bins, picks, 0, 0};
+    o.epochs = epochs;
+    check_ok(dpmf_account_epsilon(sigma, delta, &o, &p));
+    return p;
+}
+
+/* epsilon by the bound from above on a grid four times as fine, whose bound from below agrees to the digits given. */
+typedef struct reference {
+    double sigma;
+    int64_t bins;
+    double delta, epsilon;
+} reference;
+
+static void test_allocation_has_its_known_values(void **state) {
+    static const reference known[] = {{.5, 10, 1e-5, 7.69513},  {1, 10, 1e-5, 2.18886}, {1, 100, 1e-5, .62095},
+                                      {1, 100, 1e-12, 2.70238}, {2, 100, 1e-6, .20496}, {5, 10, 1e-5, .20920}};
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const reference *r = &known[i];
+        const dpmf_privacy p = epsilon_of(r->sigma, r->delta, 1, r->bins, 1);
+        assert_int_equal(p.kind, DPMF_UPPER_BOUND);
+        assert_true(p.slack_met);
+        if (!(p.epsilon > r->epsilon - 2e-4 && p.epsilon < r->epsilon * 1.001 + 1e-4))
+            fail_msg("sigma %g, %lld bins, delta %g: %.9g, not %.9g", r->sigma, (long long)r->bins, r->delta, p.epsilon,
+                     r->epsilon);
+    }
+}
+
+/* Exact reductions: all of the steps, or one of one. */
+static void test_all_of_the_steps_is_the_gaussian(void **state) {
+    (void)state;
+    for (int64_t t = 1; t <= 7; t += 3) {
+        const dpmf_privacy p = epsilon_of(1.5, 1e-6, t, t, 2);
+        assert_int_equal(p.kind, DPMF_EXACT);
+        assert_true(p.epsilon == dpmf_i_account_gaussian_epsilon(sqrt(2.0 * (double)t) / 1.5, log(1e-6)));
+    }
+}
+
+/*
+ * 50 settings: the bound is not below what simulation finds less five standard errors (a false alarm in 3e-7 of them), and the
+ * bound from below is near it.
+ */
+static void test_allocation_is_not_below_simulation(void **state) {
+    (void)state;
+    enum { SETTINGS = 50, SAMPLES = 4000, BINS_MAX = 14 };
+    double *z = malloc(sizeof *z * SAMPLES * BINS_MAX);
+    assert_non_null(z);
+    for (int i = 0; i < SETTINGS; i++) {
+        const double sigma = 0.6 + 0.1 * (i % 10), epsilon = 0.1 * (1 + i % 7);
+        const int64_t bins = 2 + 3 * (i / 10);
+        double upper[2], lower[2], sum[2] = {0, 0}, squares[2] = {0, 0};
+        for (int add = 0; add < 2; add++) {
+            dpmf_i_account_allocation_scheme s = {.sigma = sigma, .bins = bins, .least = 1e-8, .fineness = 0.05};
+            check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &upper[add]));
+            s.lower = 1;
+            s.fineness = 0.02; /* the bound from below loses more */
+            check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &lower[add]));
+            if (!(lower[add] <= upper[add] && lower[add] >= 0.8 * upper[add] - 1e-4))
+                fail_msg("sigma %g, %lld bins, epsilon %g: %g to %g", sigma, (long long)bins, epsilon, lower[add],
+                         upper[add]);
+        }
+        dpmf_i_base_random_normals(77, (uint64_t)i, SAMPLES * bins, z);
+        for (int j = 0; j < SAMPLES; j++) {
+            double mean = 0;
+            for (int64_t k = 0; k < bins; k++)
+                mean += exp(z[j * bins + k] / sigma - 0.5 / (sigma * sigma)) / (double)bins;
+            const double pays[2] = {fmax(mean - exp(epsilon), 0), fmax(1 - exp(epsilon) * mean, 0)};
+            for (int add = 0; add < 2; add++) {
+                sum[add] += pays[add];
+                squares[add] += pays[add] * pays[add];
+            }
+        }
+        for (int add = 0; add < 2; add++) {
+            const double mean = sum[add] / SAMPLES;
+            const double error = sqrt(fmax(squares[add] / SAMPLES - mean * mean, 1e-12) / SAMPLES);
+            assert_true(upper[add] >= mean - 5 * error);
+        }
+    }
+    free(z);
+}
+
+/* Several epochs and several picks: values from a grid twice as fine; more epochs cost more; less than when known. */
+static void test_picks_and_epochs_compose(void **state) {
+    (void)state;
+    const dpmf_privacy four = epsilon_of(2, 1e-4, 4, 40, 1), ten = epsilon_of(3, 1e-4, 10, 100, 1);
+    assert_true(four.epsilon > 1.0875 && four.epsilon < 1.0895);
+    assert_true(ten.epsilon > 1.1025 && ten.epsilon < 1.1045);
+    const dpmf_privacy twice = epsilon_of(3, 1e-5, 1, 10, 2), thrice = epsilon_of(3, 1e-5, 1, 10, 3);
+    const dpmf_privacy once = epsilon_of(3, 1e-5, 1, 10, 1);
+    assert_true(once.epsilon < twice.epsilon && twice.epsilon < thrice.epsilon);
+    assert_true(thrice.epsilon < thrice.without_sampling);
+    const dpmf_privacy uneven = epsilon_of(3, 1e-5, 3, 10, 1); /* blocks of 3, 3 and 4 */
+    assert_true(uneven.epsilon > twice.epsilon && uneven.epsilon < uneven.without_sampling);
+}
+
+/* delta and sigma are the same question turned round; bins that stay are one use with less noise. */
+static void test_the_questions_turn_round(void **state) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    dpmf_privacy p, back, bins;
+    (void)state;
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0, 0};
+    check_ok(dpmf_calibrate_sigma(1, 1e-5, &o, &p));
+    check_ok(dpmf_account_delta(p.sigma, 1, &o, &back));
+    assert_true(back.delta <= 1e-5 && back.delta > 0.99e-5);
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 10, 0, 0, 0};
+    o.compositions = 40;
+    check_ok(dpmf_account_epsilon(2 * p.sigma, 1e-5, &o, &bins));
+    check_near(bins.epsilon, 1, 2e-3);
+    o.epochs = 4;
+    check_ok(dpmf_account_epsilon(2 * p.sigma, 1e-5, &o, &back));
+    assert_true(back.epsilon < bins.epsilon); /* fresh choices hide more */
+}
+
+static void test_bad_allocations_are_refused(void **state) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    dpmf_privacy p;
+    dpmf_sampling s;
+    (void)state;
+    assert_int_equal(dpmf_sampling_parse("allocation:5,4", &s), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(dpmf_sampling_parse("allocation:5", &s), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(dpmf_sampling_parse("allocation:0,4", &s), DPMF_ERROR_ARGUMENT);
+    check_ok(dpmf_sampling_parse("allocation:3,4", &o.sampling));
+    char text[64];
+    check_ok(dpmf_sampling_format(&o.sampling, text));
+    assert_string_equal(text, "allocation:3,4");
+    o.compositions = 9; /* not whole epochs */
+    assert_int_equal(dpmf_account_epsilon(1, 1e-5, &o, &p), DPMF_ERROR_ARGUMENT);
+    o.compositions = 0;
+    o.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
+    assert_int_equal(dpmf_account_epsilon(1, 1e-5, &o, &p), DPMF_ERROR_UNSUPPORTED);
+    o.adjacency = DPMF_ADJACENCY_ZERO_OUT;
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0, 0};
+    o.epochs = 2;
+    assert_int_equal(dpmf_account_epsilon(1, 1e-5, &o, &p), DPMF_ERROR_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allocation_has_its_known_values),
+        cmocka_unit_test(test_all_of_the_steps_is_the_gaussian),
+        cmocka_unit_test(test_allocation_is_not_below_simulation),
+        cmocka_unit_test(test_picks_and_epochs_compose),
+        cmocka_unit_test(test_the_questions_turn_round),
+        cmocka_unit_test(test_bad_allocations_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
