@@ -194,6 +194,13 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_bool(t, "normalized", s == NULL || dpmf_strategy_is_normalized(s) != 0);
     json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
     json_bool(t, "weighted", p->weights != NULL);
+    if (a->privacy.sigma > 0.0) {
+        json_double(t, "sigma", a->privacy.sigma);
+        json_double(t, "epsilon", a->privacy.epsilon);
+        json_double(t, "delta", a->privacy.delta);
+        json_double(t, "noise_rms", a->privacy.sigma * a->found.rms_loss);
+        json_double(t, "noise_max", a->privacy.sigma * a->found.max_loss);
+    }
     int code = a->found_by == NULL ? 0 : json_optimized(t, p, a->found_by);
     json_end(t);
     return code;
@@ -224,6 +231,12 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
     if (s != NULL && dpmf_strategy_normals(s) > 1)
         table_double(t, "normals", dpmf_strategy_normals(s), "made for a number of noise, on average");
+    if (a->privacy.sigma > 0.0) {
+        table_double(t, "sigma", a->privacy.sigma, dpmf_kind_name(a->privacy.kind));
+        table_double(t, "epsilon", a->privacy.epsilon, NULL);
+        table_double(t, "delta", a->privacy.delta, NULL);
+        table_double(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
+    }
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; ++i)
@@ -255,6 +268,23 @@ static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
+int check_guarantee_options(const arguments *given) {
+    if (option_given(given, OPTION_EPSILON) == option_given(given, OPTION_DELTA)) return 0;
+    return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
+}
+
+/* Puts the calibrated mechanism in the place of the one that is not. */
+static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
+    dpmf_mechanism *made = NULL;
+    if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;
+    dpmf_status status = dpmf_mechanism_calibrate(*mechanism, given->number[OPTION_EPSILON],
+                                                  given->number[OPTION_DELTA], NULL, run, &made, &a->privacy);
+    if (status != DPMF_OK) return status;
+    dpmf_mechanism_free(*mechanism);
+    *mechanism = made;
+    return DPMF_OK;
+}
+
 int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     dpmf_mechanism *mechanism = NULL;
     dpmf_mechanism_options saved = dpmf_mechanism_options_defaults();
@@ -268,10 +298,12 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
     saved.made_by = p->made_by;
     dpmf_status status = DPMF_OK;
-    if (path != NULL) status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
+    if (path != NULL || option_given(given, OPTION_EPSILON))
+        status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
     if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_evaluation(mechanism);
     if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
         status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
+    if (status == DPMF_OK) status = calibrate(given, &saved.evaluate.run, &mechanism, a);
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0 && path != NULL) code = save_mechanism(mechanism, path);

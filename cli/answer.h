@@ -15,6 +15,7 @@ typedef struct answer {
     dpmf_evaluation found;
     double *per_step;          /* NULL: not asked for */
     const optimized *found_by; /* NULL: nothing was optimized */
+    dpmf_privacy privacy;      /* with --epsilon and --delta; sigma 0: not asked for */
 } answer;
 
 /*
@@ -22,6 +23,9 @@ typedef struct answer {
  * optimum, too large to be formed: a loss of 0 is not known.
  */
 int print_answer(const arguments *given, const problem *p, const answer *a);
+
+/* --epsilon and --delta: both or none. 0, or the exit code after a message. */
+int check_guarantee_options(const arguments *given);
 
 /* Evaluates p->strategy as the options ask, saves the mechanism if --out is given, and returns the exit code. */
 int evaluate_problem(const arguments *given, const problem *p, answer *a);

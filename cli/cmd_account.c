@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "account.h"
 #include "compose.h"
-#include "observed.h"
 #include "options/verbs.h"
 #include "problem.h"
 #include "progress.h"
@@ -8,25 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { CURVE_POINTS = 15, STATEMENT_MAX = 4096 };
-
-/* What is asked, and with what. */
-typedef enum asked { ASK_EPSILON, ASK_DELTA, ASK_SIGMA, ASK_RHO, ASK_STEPS, ASK_PROBABILITY } asked;
-
-typedef struct account {
-    asked ask;
-    double sigma; /* 0: not known */
-    double epsilon, delta;
-    dpmf_mechanism *mechanism;
-    dpmf_account_options how;
-    dpmf_privacy found;
-    int64_t most_steps;
-    double most_probability;
-    double curve[CURVE_POINTS];
-    char statement[STATEMENT_MAX];
-    observed_run observed;
-} account;
 
 static int refuse_set(void) {
     return fail(EXIT_USAGE,
@@ -168,6 +149,38 @@ static int find_question(const arguments *given, account *a) {
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
+/* The first steps of the FILE's run alone. */
+static int read_first(const arguments *given, account *a) {
+    static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
+                                     OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
+    if (!option_given(given, OPTION_FIRST)) return 0;
+    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is needed");
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
+        if (option_given(given, idle[i]))
+            return fail(EXIT_USAGE, "--first is of the run of FILE: without --%s", options[idle[i]].name);
+    if (a->ask != ASK_EPSILON && a->ask != ASK_DELTA)
+        return fail(EXIT_USAGE, "--first: give --delta or --epsilon, not both: the noise of the run is fixed");
+    dpmf_account_options of_part = a->how;
+    dpmf_status status =
+        dpmf_mechanism_account_first(a->mechanism, given->count[OPTION_FIRST], &a->how.run, &a->sigma, &of_part);
+    if (status != DPMF_OK) return fail_status(status, "--first");
+    a->how.sampling = of_part.sampling;
+    a->how.compositions = of_part.compositions;
+    a->how.strategy = of_part.strategy;
+    a->how.sigma_unit = of_part.sigma_unit;
+    return 0;
+}
+
+static int read_tuning(const arguments *given, account *a) {
+    if (!option_given(given, OPTION_TUNING)) return 0;
+    dpmf_status status = dpmf_tuning_parse(option_text(given, OPTION_TUNING), &a->tuning);
+    if (status != DPMF_OK) return fail_status(status, "--tuning");
+    if (a->ask != ASK_EPSILON || option_given(given, OPTION_LOG) || option_given(given, OPTION_CURVE))
+        return fail(EXIT_USAGE,
+                    "--tuning gives epsilon: with sigma (or a FILE) and --delta, without --log and --curve");
+    return 0;
+}
+
 /* The log of a run; only where nothing is secret about who takes part. */
 static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
@@ -206,6 +219,24 @@ static dpmf_status answer(const arguments *given, account *a) {
     }
 }
 
+/*
+ * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
+ * the slack of calibration, stands beside it. Whoever changes the question gets the answer to that.
+ */
+static void adopt_claim(const arguments *given, account *a) {
+    static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
+                                        OPTION_ENGINE, OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
+    if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
+    const dpmf_sampling held = dpmf_mechanism_sampling(a->mechanism);
+    const double claimed = dpmf_mechanism_epsilon(a->mechanism);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; ++i)
+        if (option_given(given, changes[i])) return;
+    if (a->delta != dpmf_mechanism_delta(a->mechanism) || !same_sampling(&held, &a->how.sampling)) return;
+    if (claimed == 0.0 || a->found.epsilon > claimed) return;
+    a->recomputed = a->found.epsilon;
+    a->found.epsilon = claimed;
+}
+
 /* What was found of the sampling belongs into the statement. */
 static void adopt_largest(account *a) {
     if (a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
@@ -226,107 +257,18 @@ static dpmf_status trace_curve(const arguments *given, account *a) {
     return DPMF_OK;
 }
 
-static int64_t steps_of(const account *a) {
-    if (a->how.compositions > 0) return a->how.compositions;
-    const bool rounds =
-        a->how.sampling.kind == DPMF_SAMPLING_ALLOCATION || a->how.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS;
-    if (rounds && a->how.strategy == NULL) return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
-    return a->how.strategy == NULL ? 1 : dpmf_strategy_steps(a->how.strategy);
-}
-
-static void print_json(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
-    const dpmf_privacy *p = &a->found;
-    json_begin(t);
-    json_double(t, "epsilon", p->epsilon);
-    json_double(t, "delta", p->delta);
-    json_known(t, "sigma", p->sigma);
-    json_known(t, "mu", p->mu);
-    json_known(t, "rho", p->rho);
-    json_text(t, "kind", dpmf_kind_name(p->kind));
-    json_known(t, "confidence", p->confidence);
-    json_text(t, "method", p->method);
-    json_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
-    json_text(t, "sampling", sampling);
-    json_integer(t, "compositions", steps_of(a));
-    json_text(t, "statement", a->statement);
-    json_known(t, "total_mu", p->total_mu);
-    json_known(t, "total_rho", p->total_rho);
-    json_known(t, "epsilon_without_sampling", p->without_sampling);
-    json_integer(t, "accounted_compositions", p->compositions);
-    json_double(t, "accounted_probability", p->probability);
-    json_bool(t, "slack_met", p->slack_met != 0);
-    if (a->how.unconditional) json_integer(t, "coins", (int64_t)a->how.seed);
-    if (a->how.units > 0) json_bool(t, "delta_below_one_unit", p->delta * (double)a->how.units < 1.0);
-    if (option_given(given, OPTION_CURVE)) {
-        json_open(t, "curve", '[');
-        for (int i = 0; i < CURVE_POINTS; ++i) {
-            json_open(t, NULL, '{');
-            json_double(t, "delta", pow(10.0, -(i + 1)));
-            json_double(t, "epsilon", a->curve[i]);
-            json_close(t, '}');
-        }
-        json_close(t, ']');
-    }
-    if (a->observed.asked) observed_json(t, &a->observed);
-    json_end(t);
-}
-
-static const char *kind_of(const account *a, asked what) {
-    return a->ask == what ? dpmf_kind_name(a->found.kind) : NULL;
-}
-
-static void print_table(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
-    const dpmf_privacy *p = &a->found;
-    const char *kind = dpmf_kind_name(p->kind);
-    table_double(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
-    table_double(t, "delta", p->delta, kind_of(a, ASK_DELTA));
-    if (p->sigma > 0.0) table_double(t, "sigma", p->sigma, kind_of(a, ASK_SIGMA));
-    if (p->mu > 0.0) table_double(t, "mu", p->mu, NULL);
-    if (p->rho > 0.0) table_double(t, "rho", p->rho, NULL);
-    table_text(t, "method", p->method);
-    if (p->confidence > 0.0) table_double(t, "confidence", p->confidence, NULL);
-    table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
-    table_text(t, "sampling", sampling);
-    table_integer(t, "compositions", steps_of(a));
-    if (a->how.unconditional) table_integer(t, "coins of the test", (int64_t)a->how.seed);
-    if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
-    if (a->how.units > 0 && p->delta * (double)a->how.units >= 1.0)
-        table_text(t, "warning", "delta is 1/units or more: it allows a unit to be published whole; take less");
-    if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
-    if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
-        text_add(t, "1e-%-7d%.9g\n", i + 1, a->curve[i]);
-    if (a->observed.asked) observed_table(t, &a->observed);
-    text_add(t, "\n%s", a->statement);
-    if (a->observed.asked) {
-        text_add(t, "\n");
-        observed_statement(t, &a->observed);
-        text_add(t, "\n");
-    }
-}
-
-static int print_answer(const arguments *given, const account *a) {
-    text_buffer t = {0};
-    char sampling[64];
-    if (dpmf_sampling_format(&a->how.sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
-    if (option_given(given, OPTION_JSON))
-        print_json(&t, given, a, sampling);
-    else
-        print_table(&t, given, a, sampling);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
-}
-
 static int compute(const arguments *given, account *a) {
     dpmf_status status = answer(given, a);
     if (status == DPMF_OK) adopt_largest(a);
     if (status == DPMF_OK) status = trace_curve(given, a);
+    if (status == DPMF_OK && option_given(given, OPTION_TUNING))
+        status = dpmf_account_tuning(a->sigma, a->delta, &a->how, &a->tuning, &a->tuned);
+    if (status == DPMF_OK) adopt_claim(given, a);
     if (status == DPMF_OK && a->observed.asked) status = observed_account(&a->observed, a->sigma, &a->found, &a->how);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (a->how.compositions == 0 && a->ask == ASK_RHO) a->how.compositions = a->found.compositions;
-    dpmf_privacy_statement(&a->found, &a->how, option_text(given, OPTION_UNIT), a->statement, sizeof a->statement);
+    account_statement(given, a);
     if (observed_breaks(&a->observed))
         snprintf(
             a->statement, sizeof a->statement,
@@ -344,9 +286,11 @@ int cmd_account(const arguments *given) {
     if (code == 0) code = load_mechanism(given, &a);
     if (code == 0) code = check_idle(given, &a);
     if (code == 0) code = find_question(given, &a);
+    if (code == 0) code = read_first(given, &a);
+    if (code == 0) code = read_tuning(given, &a);
     if (code == 0) code = read_log(given, &a);
     if (code == 0) code = compute(given, &a);
-    if (code == 0) code = print_answer(given, &a);
+    if (code == 0) code = print_account(given, &a);
     if (code == 0 && observed_breaks(&a.observed)) code = EXIT_NEGATIVE;
     observed_close(&a.observed);
     dpmf_mechanism_free(a.mechanism);

@@ -83,7 +83,7 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
                               answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
     double n = (double)dpmf_workload_steps(p->workload);
-    if (option_given(given, OPTION_OUT) || option_given(given, OPTION_PER_STEP))
+    if (option_given(given, OPTION_OUT) || option_given(given, OPTION_PER_STEP) || option_given(given, OPTION_EPSILON))
         return fail(EXIT_UNABLE, "--family dense: its matrix is formed up to %d steps; --family tvblt has no limit",
                     DPMF_DENSE_STEPS_MAX);
     if (strcmp(dpmf_participation_text(p->participation), dpmf_participation_text(optimize_for)) != 0)
@@ -178,7 +178,8 @@ int cmd_optimize(const arguments *given) {
     problem p = {0};
     dpmf_workload *other_workload = NULL;
     dpmf_participation *other_participation = NULL;
-    int code = check_family_options(given);
+    int code = check_guarantee_options(given);
+    if (code == 0) code = check_family_options(given);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
         code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_steps(p.workload),

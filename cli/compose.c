@@ -5,7 +5,6 @@
 #include "problem.h"
 #include "progress.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,10 +51,10 @@ static int load(const arguments *given, composition *c) {
 }
 
 static int check_options(const arguments *given) {
-    static const option_id idle[] = {OPTION_SIGMA,        OPTION_MU,      OPTION_RHO,          OPTION_GAUSSIAN,
-                                     OPTION_COMPOSITIONS, OPTION_LARGEST, OPTION_BATCH_CAP,    OPTION_UNITS,
-                                     OPTION_CURVE,        OPTION_EPOCHS,  OPTION_LOG,          OPTION_SAMPLES,
-                                     OPTION_SEED,         OPTION_WARM,    OPTION_UNCONDITIONAL};
+    static const option_id idle[] = {
+        OPTION_SIGMA,     OPTION_MU,    OPTION_RHO,           OPTION_GAUSSIAN, OPTION_COMPOSITIONS, OPTION_LARGEST,
+        OPTION_BATCH_CAP, OPTION_UNITS, OPTION_CURVE,         OPTION_EPOCHS,   OPTION_LOG,          OPTION_SAMPLES,
+        OPTION_SEED,      OPTION_WARM,  OPTION_UNCONDITIONAL, OPTION_FIRST,    OPTION_TUNING};
     for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
         if (option_given(given, idle[i]))
             return fail(EXIT_USAGE, "--compose takes its runs from the FILEs: without --%s", options[idle[i]].name);
@@ -93,21 +92,14 @@ static int compute(const arguments *given, composition *c) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-/* With six digits, not below. */
-static double up(double value) {
-    if (!(value > 0.0) || !isfinite(value)) return value;
-    const double unit = pow(10.0, floor(log10(value)) - 5.0);
-    return ceil(value / unit * (1.0 - 1e-14)) * unit;
-}
-
 static void add_statement(text_buffer *t, const composition *c) {
     text_add(
         t,
         "All noisy outputs of these runs together are (epsilon, delta)-differentially private with epsilon = %.6g and "
         "delta = %.6g, provided that which runs were made did not depend on what earlier ones released, and that each "
         "was sampled as its file says. The figure is %s (%s).",
-        up(c->found.epsilon), up(c->found.delta), c->found.kind == DPMF_EXACT ? "exact" : "a proven upper bound",
-        c->found.method);
+        rounded_up(c->found.epsilon), rounded_up(c->found.delta),
+        c->found.kind == DPMF_EXACT ? "exact" : "a proven upper bound", c->found.method);
 }
 
 static void print_json(text_buffer *t, const composition *c) {

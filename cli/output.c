@@ -100,6 +100,12 @@ void text_add_bytes(text_buffer *t, const char *bytes, size_t length) {
     t->bytes[t->length] = '\0';
 }
 
+double rounded_up(double value) {
+    if (!(value > 0.0) || !isfinite(value)) return value;
+    const double unit = pow(10.0, floor(log10(value)) - 5.0);
+    return ceil(value / unit * (1.0 - 1e-14)) * unit;
+}
+
 void text_add(text_buffer *t, const char *format, ...) {
     char small[400]; /* a line or a number; longer ones are written a second time in place */
     va_list values, again;

@@ -35,6 +35,9 @@ void *allocate(int64_t count, int64_t size);
 enum { SHOWN = 72 };
 const char *show(const char *text, char out[SHOWN]);
 
+/* With six digits, not below: for a guarantee that is printed so. */
+double rounded_up(double value);
+
 /* A growing text. Running out of memory sticks, and text_print reports it. */
 typedef struct text_buffer {
     char *bytes;

@@ -857,6 +857,38 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_cap(double epsilon, double d
                                                         const dpmf_account_options *options, int64_t *cap,
                                                         dpmf_privacy *out);
 
+/*
+ * Private choice among runs. A run is made a random number K of times, each time with settings drawn at random from a list
+ * that does not depend on the data (the same law, with replacement, for every one of them), and only the best output is
+ * released, best by any score, private or not. Then what is released is (epsilon, delta)-private, an upper bound from the
+ * Renyi divergences of one run (Papernot and Steinke 2022):
+ *
+ *     poisson MEAN                 K of Poisson's law; 0 of them release nothing (Theorem 6)
+ *     negative-binomial ETA,GAMMA  the truncated law, K >= 1: ETA = 1 geometric, ETA = 0 logarithmic; ETA above -1, GAMMA in
+ *                                  (0, 1], E[K] = ETA (1-GAMMA) / (GAMMA (1-GAMMA^ETA)) (Theorem 2). GAMMA = 1 is one run.
+ *
+ * K must not be known beforehand nor chosen by hand. Accounts by composition (none, poisson, block-cyclic without a cap).
+ */
+typedef enum dpmf_tuning_kind { DPMF_TUNING_POISSON = 0, DPMF_TUNING_NEGATIVE_BINOMIAL } dpmf_tuning_kind;
+
+typedef struct dpmf_tuning {
+    dpmf_tuning_kind kind;
+    double mean;       /* poisson: above 0, to 1e9 */
+    double eta, gamma; /* negative-binomial */
+} dpmf_tuning;
+
+/* "poisson:MEAN", "negative-binomial:ETA,GAMMA", and back (at most 95 bytes). */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_format(const dpmf_tuning *tuning, char out[96]);
+
+/* E[K]: how many runs it takes on average. */
+DPMF_API double dpmf_tuning_runs(const dpmf_tuning *tuning);
+
+/* epsilon at delta of the best of K runs, one of which has this sigma and these options. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_tuning(double sigma, double delta,
+                                                         const dpmf_account_options *options, const dpmf_tuning *tuning,
+                                                         dpmf_privacy *out);
+
 /* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
                                                        dpmf_privacy *out);
@@ -897,6 +929,16 @@ DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out);
 
+/*
+ * The same mechanism with the least sigma for (epsilon, delta), whatever sigma it had: any strategy, one's own matrix too.
+ * `sampling`: NULL for the one that it has. `run` and `found` (the account of that sigma) may be NULL. Its sensitivity is
+ * computed again first; one that is larger than the mechanism says is refused (DPMF_ERROR_FORMAT).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon,
+                                                              double delta, const dpmf_sampling *sampling,
+                                                              const dpmf_run *run, dpmf_mechanism **out,
+                                                              dpmf_privacy *found);
+
 /* Borrowed from the mechanism: valid while it lives. */
 DPMF_API const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *mechanism);
 DPMF_API const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *mechanism);
@@ -933,6 +975,19 @@ DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
  * the guarantee again.
  */
 DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
+
+/*
+ * The first `steps` steps of a run alone: the sigma and options with which dpmf_account_epsilon and its sisters, or a ledger,
+ * account for them. Their noise is that of the leading block of C, which is never more sensitive than C. This holds for an
+ * end that was fixed before the run, or that depends on nothing but public things (a clock, a failed machine). Whoever looked
+ * at what was released, or at the data, to decide when to stop must state the epsilon of the whole run: that one covers every
+ * way of stopping, since all the outputs of the whole run are covered together.
+ * DPMF_ERROR_UNSUPPORTED where a sampling has no account of a part (balls-in-bins with a C, min-sep); 1 to all steps are
+ * accepted. The mechanism must be calibrated.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *mechanism, int64_t steps,
+                                                                  const dpmf_run *run, double *sigma,
+                                                                  dpmf_account_options *out);
 
 /*
  * Does it keep what it claims? A file says what it likes, and its digest can be computed again by whoever changed it. The

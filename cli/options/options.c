@@ -8,6 +8,7 @@
 #define EVALUATE (1u << VERB_EVALUATE)
 #define OPTIMIZE (1u << VERB_OPTIMIZE)
 #define ACCOUNT (1u << VERB_ACCOUNT)
+#define CALIBRATE (1u << VERB_CALIBRATE)
 #define NOISE (1u << VERB_NOISE)
 #define COUNT (1u << VERB_COUNT)
 #define TRAIN (1u << VERB_TRAIN)
@@ -210,19 +211,21 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "FILE.npy",
                         .verbs = EVALUATE | OPTIMIZE,
                         .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
-    [OPTION_EPSILON] = {.name = "epsilon",
-                        .kind = KIND_NUMBER,
-                        .argument = "E",
-                        .number_low = 0.0,
-                        .number_high = 1e6,
-                        .verbs = DESIGN | ACCOUNT | TRAIN,
-                        .help = "the privacy parameter epsilon"},
+    [OPTION_EPSILON] =
+        {.name = "epsilon",
+         .kind = KIND_NUMBER,
+         .argument = "E",
+         .number_low = 0.0,
+         .number_high = 1e6,
+         .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN,
+         .help = "the privacy parameter epsilon. evaluate, optimize: with --delta, the sigma for it, kept in "
+                 "the file that -o writes"},
     [OPTION_DELTA] = {.name = "delta",
                       .kind = KIND_NUMBER,
                       .argument = "D",
                       .number_low = 1e-300,
                       .number_high = 1.0,
-                      .verbs = DESIGN | ACCOUNT | TRAIN,
+                      .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN,
                       .help = "the privacy parameter delta"},
     [OPTION_SIGMA] = {.name = "sigma",
                       .kind = KIND_NUMBER,
@@ -254,13 +257,13 @@ const option_row options[OPTION_TOTAL] = {
                          .argument = "SAMPLING",
                          .values_of = sampling_values,
                          .preset = "none",
-                         .verbs = DESIGN | ACCOUNT | TRAIN,
+                         .verbs = DESIGN | ACCOUNT | CALIBRATE | TRAIN,
                          .help = "secret random choice of the batches: none; each example in each step with "
                                  "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
                                  "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
                                  "probability P and then not for B steps; each example in exactly K of T steps. design "
                                  "takes none and block-cyclic, train poisson and allocation too: the "
-                                 "numbers follow from the run"},
+                                 "numbers follow from the run. calibrate: without it that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -278,6 +281,25 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "N,N,...",
                       .verbs = ACCOUNT,
                       .help = "with --compose: how often each FILE was run; without it once each"},
+    [OPTION_FIRST] = {.name = "first",
+                      .kind = KIND_COUNT,
+                      .argument = "M",
+                      .count_low = 1,
+                      .count_high = MOST_STEPS,
+                      .verbs = ACCOUNT,
+                      .help =
+                          "with a mechanism FILE: of the first M steps alone, an end that was fixed before the run. "
+                          "Whoever looked at results or data to decide when to stop states the epsilon of the whole "
+                          "run"},
+    [OPTION_TUNING] = {.name = "tuning",
+                       .kind = KIND_TEXT,
+                       .argument = "LAW",
+                       .values = "poisson:MEAN|negative-binomial:ETA,GAMMA",
+                       .verbs = ACCOUNT,
+                       .help =
+                           "the best of a random number of such runs, drawn from that law, with settings drawn at "
+                           "random from a list; only the best is released. Poisson's law, or the truncated negative "
+                           "binomial one (ETA 1: geometric, 0: logarithmic; GAMMA 1: one run)"},
     [OPTION_BATCH_CAP] =
         {.name = "batch-cap",
          .kind = KIND_COUNT,
@@ -366,7 +388,7 @@ const option_row options[OPTION_TOTAL] = {
                      .argument = "NAME",
                      .values = "example|user",
                      .preset = "example",
-                     .verbs = REPORT | DESIGN | ACCOUNT | TRAIN,
+                     .verbs = REPORT | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
                      .help = "what the statement calls the privacy unit"},
     [OPTION_ADJACENCY] = {.name = "adjacency",
                           .kind = KIND_CHOICE,
@@ -632,21 +654,22 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | REPRODUCE | BENCH |
-                                 TRAIN,
+                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
+                                 REPRODUCE | BENCH | TRAIN,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT | REPRODUCE |
-                              BENCH | TRAIN,
+                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | INSPECT |
+                              REPRODUCE | BENCH | TRAIN,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | NOISE | COUNT | TRAIN,
+                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN,
                     .help = "design: save the chosen mechanism with its sigma. evaluate, optimize: save the mechanism, "
-                            "without sigma. report: the page. noise, count: write there instead "
+                            "without sigma unless --epsilon and --delta are given. calibrate: save it with sigma. "
+                            "report: the page. noise, count: write there instead "
                             "of to standard output; the file appears when it is complete. train: the weights, as .npy"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
@@ -672,8 +695,8 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT |
-                              REPRODUCE | BENCH | HELP | TRAIN,
+                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT |
+                              INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
                      .help = "explain the verb and its options"},
 };
 

@@ -29,7 +29,8 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Evaluates a mechanism named by its options, or held by a mechanism FILE, on a workload under a "
                 "participation. Every loss includes the sensitivity; every figure says whether it is exact or a bound. "
                 "With a FILE the workload, participation, adjacency, weights, strategy and kind of sensitivity come "
-                "from it, and an option that contradicts it is refused.",
+                "from it, and an option that contradicts it is refused. With --epsilon and --delta it gets its sigma "
+                "too.",
             .run = cmd_evaluate,
         },
     [VERB_OPTIMIZE] =
@@ -45,7 +46,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "participation as a noise stream with few buffers (over several epochs with seeds made again, or "
                 "--shared-seeds). banded, banded-toeplitz and bisr take --bands; blt and tvblt "
                 "--buffers, or the fewest that reach --wanted-ratio; lowrank both. What is proven of the result is "
-                "said: two bounds and what they hold for, or how flat the loss is where the search ended.",
+                "said: two bounds and what they hold for, or how flat the loss is where the search ended. With "
+                "--epsilon and "
+                "--delta the mechanism gets its sigma too.",
             .run = cmd_optimize,
         },
     [VERB_ACCOUNT] =
@@ -64,8 +67,25 @@ const verb_row verbs[VERB_TOTAL] = {
                 "sigma is per unit of sensitivity: a whole run of correlated noise without sampling is one "
                 "composition. With sampling it is per unit of the largest column norm. Every answer says whether "
                 "it is exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE "
-                "gives the strategy, where its bands or entries matter, its adjacency, and sigma if it has one.",
+                "gives the strategy, where its bands or entries matter, its adjacency, and sigma if it has one. With "
+                "--first it "
+                "is of the first steps alone, with --tuning of the best of a random number of runs.",
             .run = cmd_account,
+        },
+    [VERB_CALIBRATE] =
+        {
+            .name = "calibrate",
+            .usage = "calibrate FILE --epsilon E --delta D -o OUT [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "the sigma of a mechanism file for (epsilon, delta)",
+            .description =
+                "Gives any mechanism FILE, one made of your own matrix too, the least sigma for (epsilon, delta), "
+                "whatever "
+                "sigma it had, and saves it with its guarantee in OUT. With --sampling the file is for batches that "
+                "really are drawn so: its sensitivity is then the largest column norm. The sensitivity is computed "
+                "again first. Without -o the answer is only printed.",
+            .run = cmd_calibrate,
         },
     [VERB_NOISE] =
         {

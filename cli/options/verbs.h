@@ -9,6 +9,7 @@ int cmd_design(const arguments *given);
 int cmd_evaluate(const arguments *given);
 int cmd_optimize(const arguments *given);
 int cmd_account(const arguments *given);
+int cmd_calibrate(const arguments *given);
 int cmd_noise(const arguments *given);
 int cmd_count(const arguments *given);
 int cmd_train(const arguments *given);

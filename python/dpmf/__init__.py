@@ -16,7 +16,7 @@ from .keys import create_key, testing_key
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
-from .privacy import Privacy, account, calibrate
+from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
 from .sampler import Sampler
 
@@ -25,6 +25,6 @@ __all__ = [
     "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
-    "Workload", "__version__", "account", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",
+    "Workload", "__version__", "account", "best_of", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",
     "testing_key",
 ]

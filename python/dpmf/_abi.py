@@ -131,6 +131,11 @@ class dpmf_engine(enum.IntEnum):
     DPMF_ENGINE_MONTE_CARLO = 4
 
 
+class dpmf_tuning_kind(enum.IntEnum):
+    DPMF_TUNING_POISSON = 0
+    DPMF_TUNING_NEGATIVE_BINOMIAL = 1
+
+
 class dpmf_precision(enum.IntEnum):
     DPMF_FLOAT32 = 0
     DPMF_FLOAT64 = 1
@@ -391,6 +396,15 @@ class dpmf_amplification(Structure):
     ]
 
 
+class dpmf_tuning(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("mean", c_double),
+        ("eta", c_double),
+        ("gamma", c_double),
+    ]
+
+
 class dpmf_mechanism_options(Structure):
     _fields_ = [
         ("evaluate", dpmf_evaluate_options),
@@ -624,12 +638,17 @@ FUNCTIONS = {
     "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_cap": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
+    "dpmf_tuning_parse": (dpmf_status, [c_char_p, POINTER(dpmf_tuning)]),
+    "dpmf_tuning_format": (dpmf_status, [POINTER(dpmf_tuning), c_char_p]),
+    "dpmf_tuning_runs": (c_double, [POINTER(dpmf_tuning)]),
+    "dpmf_account_tuning": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_tuning), POINTER(dpmf_privacy)]),
     "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),
     "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
     "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_mechanism_free": (None, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
     "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
+    "dpmf_mechanism_calibrate": (dpmf_status, [POINTER(dpmf_mechanism), c_double, c_double, POINTER(dpmf_sampling), POINTER(dpmf_run), POINTER(POINTER(dpmf_mechanism)), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_workload": (POINTER(dpmf_workload), [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_participation": (POINTER(dpmf_participation), [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_strategy": (POINTER(dpmf_strategy), [POINTER(dpmf_mechanism)]),
@@ -646,6 +665,7 @@ FUNCTIONS = {
     "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_account_first": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_run), POINTER(c_double), POINTER(dpmf_account_options)]),
     "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),

@@ -13,7 +13,7 @@ from . import errors
 from ._library import abi, c, choice, doubles, handle, path_bytes, run_options, struct_of, text
 from ._object import Object
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
-from .privacy import Privacy, account, sampling_text
+from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
 
 if TYPE_CHECKING:
@@ -189,6 +189,53 @@ class Mechanism(Object):
         if delta is None:
             raise errors.ArgumentError("delta: the mechanism claims no guarantee to take it from")
         return account(of=self, delta=delta, **options)
+
+    def calibrate(
+        self,
+        epsilon: float,
+        delta: float,
+        sampling: Optional[str] = None,
+        threads: int = 0,
+        progress: Progress = None,
+    ) -> "Mechanism":
+        """The same mechanism with the least sigma for (epsilon, delta); with `sampling` for batches that are drawn so.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("bsr", 64, bands=4).calibrate(8.0, 1e-6, sampling="block-cyclic:0.0625,4")
+        >>> m.epsilon, m.sampling, round(m.sigma, 3)
+        (8.0, 'block-cyclic:0.0625,4', 1.031)
+        """
+        drawn = None if sampling is None else ctypes.byref(sampling_of(sampling))
+        out = abi.FUNCTIONS[self._free][1][0]()
+        with run_options(threads, progress) as run:
+            c.dpmf_mechanism_calibrate(
+                self._handle, epsilon, delta, drawn, ctypes.byref(run), ctypes.byref(out), None
+            )
+        return Mechanism(out)
+
+    def first(self, steps: int, delta: Optional[float] = None, threads: int = 0) -> Privacy:
+        """The guarantee of the first `steps` steps alone, for an end that was fixed before the run.
+
+        Whoever looked at what was released, or at the data, to decide when to stop states the epsilon of the whole run:
+        it covers every way of stopping.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("toeplitz", 64, epsilon=1.0, delta=1e-6)
+        >>> round(m.first(20).epsilon, 4), round(m.first(64).epsilon, 4)
+        (0.9126, 1.0)
+        """
+        self.confirm()
+        delta = self.delta if delta is None else delta
+        if delta is None:
+            raise errors.ArgumentError("delta: the mechanism claims no guarantee to take it from")
+        sigma, options, found = ctypes.c_double(), c.dpmf_account_options_defaults(), abi.dpmf_privacy()
+        with run_options(threads) as run:
+            c.dpmf_mechanism_account_first(
+                self._handle, steps, ctypes.byref(run), ctypes.byref(sigma), ctypes.byref(options)
+            )
+            options.run = run
+            c.dpmf_account_epsilon(sigma.value, delta, ctypes.byref(options), ctypes.byref(found))
+        return privacy_of(found, options, self)
 
     def verify(self, threads: int = 0, progress: Progress = None) -> Verification:
         """Everything that it claims, computed again by another route where there is one."""

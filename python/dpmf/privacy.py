@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .mechanism import Mechanism
     from .problem import Strategy
 
-__all__ = ["Privacy", "account", "calibrate"]
+__all__ = ["Privacy", "account", "best_of", "calibrate"]
 
 
 @dataclass(frozen=True)
@@ -173,3 +173,37 @@ def calibrate(
     4.2247
     """
     return _ask("dpmf_calibrate_sigma", epsilon, delta, of, threads, progress, options)
+
+
+def best_of(
+    tuning: str,
+    sigma: Optional[float] = None,
+    *,
+    delta: float,
+    of: "Union[Mechanism, Strategy, None]" = None,
+    threads: int = 0,
+    progress: Optional[Callable[[str, float], Any]] = None,
+    **options: Any,
+) -> Privacy:
+    """epsilon at delta of the best of a random number of runs, drawn from the law `tuning`; the rest as in `account`.
+
+    "poisson:MEAN" or "negative-binomial:ETA,GAMMA" (Papernot and Steinke 2022). The settings of every run are drawn at
+    random from one list that does not depend on the data, and nothing but the best is released.
+
+    >>> sigma = calibrate(1.0, 1e-6).sigma
+    >>> round(best_of("negative-binomial:1,0.1", sigma, delta=1e-6).epsilon, 3)
+    2.15
+    """
+    from .mechanism import Mechanism
+
+    if sigma is None:
+        if not isinstance(of, Mechanism) or of.sigma is None:
+            raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")
+        of.confirm()
+        sigma = of.sigma
+    law = parse("dpmf_tuning_parse", abi.dpmf_tuning, tuning)
+    given, out = account_options(of, **options), abi.dpmf_privacy()
+    with run_options(threads, progress) as run:
+        given.run = run
+        c.dpmf_account_tuning(sigma, delta, ctypes.byref(given), ctypes.byref(law), ctypes.byref(out))
+    return privacy_of(out, given, of)

@@ -57,7 +57,7 @@ static void remember(const char *digest, const dpmf_privacy *found) {
 
 /* ---- what there is to find ---- */
 
-static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
+dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
     const dpmf_sensitivity *claimed = &m->evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_sensitivity found = {0};
@@ -90,7 +90,7 @@ dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_r
     dpmf_privacy found = {0};
     if (mechanism == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: it is NULL");
     if (!recall(mechanism->digest, &found)) {
-        TRY(confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
+        TRY(dpmf_i_mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
         TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
         remember(mechanism->digest, &found);
     }

@@ -84,6 +84,13 @@ dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
     return status;
 }
 
+static dpmf_status copy_weights(const double *weights, dpmf_mechanism *m) {
+    if (weights == NULL) return DPMF_OK;
+    TRY(dpmf_i_base_alloc_doubles(m->steps, "the weights", &m->weights));
+    memcpy(m->weights, weights, (size_t)m->steps * sizeof *m->weights);
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_participation *participation,
                                   const dpmf_strategy *strategy, const dpmf_mechanism_options *options,
                                   dpmf_mechanism **out) {
@@ -109,13 +116,30 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->sampling = o.sampling;
     m->epsilon = o.epsilon;
     m->delta = o.delta;
-    if (o.evaluate.weights != NULL) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(m->steps, "the weights", &m->weights));
-        memcpy(m->weights, o.evaluate.weights, (size_t)m->steps * sizeof *m->weights);
-    }
+    TRY_DONE(copy_weights(o.evaluate.weights, m));
     TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size));
     TRY_DONE(dpmf_i_base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
     TRY_DONE(dpmf_i_mechanism_finish(m));
+    *out = m;
+    m = NULL;
+done:
+    dpmf_mechanism_free(m);
+    return status;
+}
+
+dpmf_status dpmf_i_mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
+    dpmf_mechanism *m = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+    *m = *mechanism;
+    m->weights = NULL;
+    m->made_by = NULL;
+    m->digest[0] = '\0';
+    m->workload = dpmf_i_workload_retain(mechanism->workload);
+    m->strategy = dpmf_i_strategy_retain(mechanism->strategy);
+    m->participation = dpmf_i_workload_participation_retain(mechanism->participation);
+    TRY_DONE(copy_weights(mechanism->weights, m));
+    TRY_DONE(dpmf_i_base_copy_text(mechanism->made_by, &m->made_by));
     *out = m;
     m = NULL;
 done:

@@ -46,6 +46,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_response_of(const dpmf_mechanism *m
 DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
 double dpmf_i_mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
 
+/* Its parts shared, its numbers copied; the digest is left empty for dpmf_i_mechanism_finish. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
+
+/* mechanism/confirm.c: DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism says. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
+
 /* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *mechanism);
 

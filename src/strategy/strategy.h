@@ -117,6 +117,9 @@ int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
 /* W whole, steps x rows numbers (strategy/triangular.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w);
 
+/* Its first `steps` steps as a strategy of their own: the leading block of C (strategy/leading.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
+
 /* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s);
 

@@ -9,20 +9,21 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "train", "inspect", "verify", "report", "reproduce", "bench",
+VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "train", "inspect", "verify", "report",
+         "reproduce", "bench",
          "help"]
 LATER_VERBS = ["audit"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "unit", "adjacency",
                   "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
-                    "weights", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
+                    "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "wanted-ratio", "shared-seeds", "column-normalize", "normalize-within", "constraint",
-                    "sweep", "taper", "loss", "tolerance", "weights", "adjacency", "sensitivity", "bound",
+                    "sweep", "taper", "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "compose",
-                   "times", "batch-cap", "units", "largest", "curve",
+                   "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",
@@ -33,6 +34,7 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
+           "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],

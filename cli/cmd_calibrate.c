@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options/verbs.h"
+#include "output.h"
+#include "problem.h"
+#include "progress.h"
+
+enum { STATEMENT_MAX = 4096 };
+
+typedef struct calibration {
+    dpmf_mechanism *from, *made;
+    dpmf_sampling sampling;
+    dpmf_privacy found;
+} calibration;
+
+static int read_sampling(const arguments *given, calibration *c) {
+    c->sampling = dpmf_mechanism_sampling(c->from);
+    if (!option_given(given, OPTION_SAMPLING)) return 0;
+    dpmf_status status = dpmf_sampling_parse(option_text(given, OPTION_SAMPLING), &c->sampling);
+    return status == DPMF_OK ? 0 : fail_status(status, "--sampling");
+}
+
+static int load(const arguments *given, calibration *c) {
+    dpmf_status status = dpmf_mechanism_load(given->operand, &c->from);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int compute(const arguments *given, calibration *c) {
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    dpmf_status status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA],
+                                                  &c->sampling, &run, &c->made, &c->found);
+    progress_clear();
+    if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static void print_json(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
+    const dpmf_evaluation held = dpmf_mechanism_evaluation(c->made);
+    json_begin(t);
+    json_text(t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->made)));
+    json_integer(t, "steps", dpmf_strategy_steps(dpmf_mechanism_strategy(c->made)));
+    json_double(t, "sigma", c->found.sigma);
+    json_double(t, "epsilon", c->found.epsilon);
+    json_double(t, "delta", c->found.delta);
+    json_text(t, "kind", dpmf_kind_name(c->found.kind));
+    json_known(t, "confidence", c->found.confidence);
+    json_text(t, "method", c->found.method);
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(c->made)));
+    json_text(t, "sampling", sampling);
+    json_sensitivity(t, held.sensitivity);
+    json_double(t, "noise_rms", c->found.sigma * held.rms_loss);
+    json_double(t, "noise_max", c->found.sigma * held.max_loss);
+    json_text(t, "digest", dpmf_mechanism_digest(c->made));
+    json_text(t, "statement", statement);
+    json_end(t);
+}
+
+static void print_table(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
+    const dpmf_evaluation held = dpmf_mechanism_evaluation(c->made);
+    table_text(t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->made)));
+    table_integer(t, "steps", dpmf_strategy_steps(dpmf_mechanism_strategy(c->made)));
+    table_double(t, "sigma", c->found.sigma, dpmf_kind_name(c->found.kind));
+    table_double(t, "epsilon", c->found.epsilon, NULL);
+    table_double(t, "delta", c->found.delta, NULL);
+    table_text(t, "method", c->found.method);
+    table_text(t, "sampling", sampling);
+    table_sensitivity(t, held.sensitivity);
+    table_double(t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
+    text_add(t, "\n%s", statement);
+}
+
+static int print_answer(const arguments *given, const calibration *c) {
+    text_buffer t = {0};
+    char sampling[64] = "none", statement[STATEMENT_MAX];
+    const dpmf_account_options how = dpmf_mechanism_account(c->made);
+    if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    dpmf_privacy_statement(&c->found, &how, option_text(given, OPTION_UNIT), statement, sizeof statement);
+    if (option_given(given, OPTION_JSON))
+        print_json(&t, c, sampling, statement);
+    else
+        print_table(&t, c, sampling, statement);
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+static int save(const arguments *given, const calibration *c) {
+    const char *path = option_text(given, OPTION_OUT);
+    if (path == NULL) return 0;
+    dpmf_status status = dpmf_mechanism_save(c->made, path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+}
+
+int cmd_calibrate(const arguments *given) {
+    calibration c = {0};
+    if (!option_given(given, OPTION_EPSILON) || !option_given(given, OPTION_DELTA))
+        return fail(EXIT_USAGE, "calibrate needs --epsilon E and --delta D");
+    int code = load(given, &c);
+    if (code == 0) code = read_sampling(given, &c);
+    if (code == 0) code = compute(given, &c);
+    if (code == 0) code = save(given, &c);
+    if (code == 0) code = print_answer(given, &c);
+    dpmf_mechanism_free(c.from);
+    dpmf_mechanism_free(c.made);
+    return code;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mechanism with its sigma: the same workload, participation and strategy, calibrated to (epsilon, delta). Under a
+ * sampling that counts otherwise (the largest column norm instead of the participation, or back) the figures are evaluated
+ * again; else they are carried over, with the sensitivity, on which the guarantee rests, computed first.
+ */
+#include "mechanism/mechanism.h"
+
+static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampling, const dpmf_run *run,
+                             dpmf_mechanism **out) {
+    dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
+    o.evaluate.adjacency = m->adjacency;
+    o.evaluate.sensitivity = m->bound;
+    o.evaluate.weights = m->weights;
+    o.evaluate.run = *run;
+    o.sampling = *sampling;
+    o.made_by = m->made_by;
+    return dpmf_mechanism_create(m->workload, m->participation, m->strategy, &o, out);
+}
+
+dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
+                                     const dpmf_sampling *sampling, const dpmf_run *run, dpmf_mechanism **out,
+                                     dpmf_privacy *found) {
+    const dpmf_run defaults = dpmf_run_defaults();
+    dpmf_mechanism *m = NULL;
+    dpmf_privacy privacy = {0};
+    double size = 0;
+    dpmf_status status = DPMF_OK;
+    if (mechanism == NULL || out == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
+    if (!(epsilon > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "epsilon %g, accepted: above 0, for a mechanism that is to keep it", epsilon);
+    if (run == NULL) run = &defaults;
+    if (sampling == NULL) sampling = &mechanism->sampling;
+    if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
+        TRY(dpmf_i_mechanism_confirm_sensitivity(mechanism, run));
+        TRY(dpmf_i_mechanism_copy(mechanism, &m));
+        m->sampling = *sampling;
+    } else {
+        TRY(make_copy(mechanism, sampling, run, &m));
+    }
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    how.run = *run;
+    TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
+    m->sigma = privacy.sigma;
+    m->epsilon = epsilon;
+    m->delta = delta;
+    TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
+    TRY_DONE(dpmf_i_mechanism_finish(m));
+    *out = m;
+    if (found != NULL) *found = privacy;
+    return DPMF_OK;
+done:
+    dpmf_mechanism_free(m);
+    return status;
+}
