@@ -299,6 +299,7 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 #define DPMF_FAMILY_BISR "bisr"
 #define DPMF_FAMILY_BLT "blt"
 #define DPMF_FAMILY_TVBLT "tvblt"
+#define DPMF_FAMILY_UNBOUNDED "unbounded"
 #define DPMF_FAMILY_LOWRANK "lowrank"
 #define DPMF_FAMILY_TREE "tree"
 #define DPMF_FAMILY_TREE_ONLINE "tree-online"
@@ -339,6 +340,7 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* 0 to count - 1; NULL
  *     toeplitz     C = A^(1/2) for a Toeplitz workload; with nu > 0 damped (Pillutla et al. 2025, Eq. 2.10, 3.27)
  *     bsr          the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
  *     bisr         C^-1 = the first `bands` diagonals of A^(-1/2)
+ *     unbounded    prefix sums without a horizon: docs/unbounded.md
  *     tree         binary tree, complete nodes, a prefix sum from the nodes of its binary expansion
  *     tree-online  every touched node, each estimated from all below it (Honaker 2015; Denisov et al. 2022, App. C)
  *     tree-full    the same encoder with the best decoder
@@ -346,7 +348,16 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* 0 to count - 1; NULL
  *     fft-opt      the same encoder with the best decoder
  *
  * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
+ *
+ * unbounded has the same C however many steps it is made for: its columns are never longer than 1, its noise at step t
+ * does not depend on what comes after, and its error at every step t is within 1.29 of the least that a mechanism for t
+ * steps can have. No mechanism without a horizon stays below DPMF_UNBOUNDED_LOWER_BOUND at every step. Its stream keeps
+ * 6 buffers for up to 2^13 steps, 10 at 2^30, 12 at 2^40. `steps` is only where machines stop, 2^40 at most. (Above 2^24
+ * of them the max loss of an evaluation is looked for at some steps of each octave, and may be missed by 1e-4 of it; the
+ * error of one step, dpmf_error_range, is exact.)
  */
+#define DPMF_UNBOUNDED_STEPS_MAX ((int64_t)1 << 40)
+#define DPMF_UNBOUNDED_LOWER_BOUND 1.25
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
 
@@ -554,6 +565,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_observed(const dpmf_strate
 /* Row norms of B = A W: `per_step` (steps numbers) gets |B[t,:]|, without the sensitivity. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy,
                                                         const dpmf_run *run, double *per_step);
+
+/*
+ * The same for the steps first to first + count - 1 alone: `count` numbers. All of them are computed, except for prefix
+ * sums with the family unbounded, where what is before `first` takes next to no time, however much it is.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                                      int64_t first, int64_t count, const dpmf_run *run,
+                                                      double *per_step);
 
 /* NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
  */

@@ -19,6 +19,7 @@ DPMF_FAMILY_BSR = "bsr"
 DPMF_FAMILY_BISR = "bisr"
 DPMF_FAMILY_BLT = "blt"
 DPMF_FAMILY_TVBLT = "tvblt"
+DPMF_FAMILY_UNBOUNDED = "unbounded"
 DPMF_FAMILY_LOWRANK = "lowrank"
 DPMF_FAMILY_TREE = "tree"
 DPMF_FAMILY_TREE_ONLINE = "tree-online"
@@ -612,6 +613,7 @@ FUNCTIONS = {
     "dpmf_sensitivity_compute": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_participation), POINTER(dpmf_evaluate_options), POINTER(dpmf_sensitivity)]),
     "dpmf_sensitivity_observed": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(dpmf_evaluate_options), POINTER(dpmf_sensitivity), POINTER(c_int64)]),
     "dpmf_error_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), POINTER(dpmf_run), POINTER(c_double)]),
+    "dpmf_error_range": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), c_int64, c_int64, POINTER(dpmf_run), POINTER(c_double)]),
     "dpmf_lower_bound_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_evaluate_options), POINTER(dpmf_lower_bound)]),
     "dpmf_outcome_name": (c_char_p, [c_int]),
     "dpmf_optimize_options_defaults": (dpmf_optimize_options, []),

@@ -42,41 +42,36 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_strate
     return DPMF_OK;
 }
 
-typedef struct covariances {
-    double mm[MAX * MAX], mom[MAX], mo[MAX]; /* of the buffers with each other, the momentum and the answer */
-} covariances;
-
-/* One step whose noise is multiplied by `scale`. */
-static void advance_blt(const dpmf_i_strategy_blt_parameters *c, double scale, const dpmf_i_error_drive *drive,
-                        covariances *k, dpmf_i_error_moments *moments) {
-    int d = c->count;
-    double u[MAX], yy = 1, with_mom = 0, with_o = 0;
+void dpmf_i_error_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
+                                  const dpmf_i_error_drive *drive, dpmf_i_error_buffers *k,
+                                  dpmf_i_error_moments *moments) {
+    double u[MAX], yy = variance, with_mom = 0, with_o = 0;
     for (int i = 0; i < d; i++) {
         u[i] = 0;
         for (int j = 0; j < d; j++)
-            u[i] -= k->mm[i * d + j] * c->scale[j];
-        yy -= c->scale[i] * u[i];
-        with_mom -= c->scale[i] * k->mom[i];
-        with_o -= c->scale[i] * k->mo[i];
+            u[i] -= k->mm[i * MAX + j] * scale[j];
+        yy -= scale[i] * u[i];
+        with_mom -= scale[i] * k->mom[i];
+        with_o -= scale[i] * k->mo[i];
     }
-    dpmf_i_error_moments_advance(drive, scale * scale * yy, scale * with_mom, scale * with_o, moments);
+    dpmf_i_error_moments_advance(drive, factor * factor * yy, factor * with_mom, factor * with_o, moments);
     for (int i = 0; i < d; i++) {
-        double keep = 1 - c->gap[i];
+        double keep = 1 - gap[i];
         u[i] *= keep;
         double mom = keep * k->mom[i] + with_mom, mo = keep * k->mo[i] + with_o; /* of m_{t+1} with mom and o before */
-        double now = scale * (u[i] + yy);
+        double now = factor * (u[i] + yy);
         k->mo[i] = drive->keep * mo + drive->p * mom + drive->g * now;
         k->mom[i] = drive->beta * mom + now;
     }
     for (int i = 0; i < d; i++)
         for (int j = 0; j < d; j++)
-            k->mm[i * d + j] = (1 - c->gap[i]) * (1 - c->gap[j]) * k->mm[i * d + j] + (u[i] + u[j]) + yy;
+            k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
 }
 
 dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c, int64_t steps,
                              int64_t stamps, const double *scale, const dpmf_run *run, double *per_step) {
     dpmf_i_error_moments moments = {0};
-    covariances k;
+    dpmf_i_error_buffers k;
     if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
@@ -84,7 +79,8 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_p
             int64_t at = stamp * steps + t;
             TRY(dpmf_i_error_report(run, at, stamps * steps));
             dpmf_i_error_drive drive = dpmf_i_error_drive_at(a, at);
-            advance_blt(c, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
+            dpmf_i_error_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k,
+                                         &moments);
             per_step[at] = moments.oo;
         }
     }

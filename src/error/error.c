@@ -11,6 +11,7 @@
  *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
  *                                O(n d^2)
  *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
+ *     A named, C unbounded       covariance of (buffers, momentum, sum), O(n d^2)
  *     ... with replayed seeds    covariance of (buffers, momentum, sum) and of these with seeds of earlier epochs, O(n k r^2)
  *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
  *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
@@ -122,6 +123,8 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
     const dpmf_i_strategy_tvblt_parameters *tvblt = dpmf_i_strategy_tvblt(block);
     if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
+    const dpmf_i_strategy_unbounded_shape *unbounded = dpmf_i_strategy_unbounded(block);
+    if (unbounded != NULL) return dpmf_i_error_unbounded(a, unbounded, block->steps, stamps, scale, run, squares);
     const dpmf_i_strategy_replay_parts *replay = dpmf_i_strategy_replay_of(s);
     if (replay != NULL) return dpmf_i_error_replay_squares(a, &replay->c, NULL, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
@@ -174,5 +177,28 @@ dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strateg
         per_step[t] = sqrt(squares[t]);
 done:
     dpmf_i_base_free(squares);
+    return status;
+}
+
+dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy *strategy, int64_t first, int64_t count,
+                             const dpmf_run *run, double *per_step) {
+    double *all = NULL;
+    dpmf_status status = DPMF_OK;
+    if (first < 0 || count < 0 || count > strategy->steps || first > strategy->steps - count)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "errors of %lld steps from %lld on, accepted: within the %lld steps", (long long)count,
+                                (long long)first, (long long)strategy->steps);
+    const dpmf_i_strategy_unbounded_shape *unbounded = dpmf_i_strategy_unbounded(strategy);
+    if (unbounded != NULL && dpmf_i_workload_is_prefix(workload) && workload->steps == strategy->steps) {
+        dpmf_i_error_unbounded_range(unbounded, first, count, per_step);
+        for (int64_t t = 0; t < count; t++)
+            per_step[t] = sqrt(per_step[t]);
+        return DPMF_OK;
+    }
+    TRY_DONE(dpmf_i_base_alloc_doubles(strategy->steps, "the errors", &all));
+    TRY_DONE(dpmf_error_compute(workload, strategy, run, all));
+    memcpy(per_step, all + first, (size_t)count * sizeof *per_step);
+done:
+    dpmf_i_base_free(all);
     return status;
 }

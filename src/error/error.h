@@ -39,6 +39,19 @@ static inline void dpmf_i_error_moments_advance(const dpmf_i_error_drive *d, dou
             2 * d->keep * d->g * yo + 2 * d->p * d->g * ym;
 }
 
+/*
+ * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are DPMF_I_STRATEGY_BLT_MAX
+ * apart. A step (error/blt.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
+ * factor x y.
+ */
+typedef struct dpmf_i_error_buffers {
+    double mm[DPMF_I_STRATEGY_BLT_MAX * DPMF_I_STRATEGY_BLT_MAX];
+    double mom[DPMF_I_STRATEGY_BLT_MAX], mo[DPMF_I_STRATEGY_BLT_MAX];
+} dpmf_i_error_buffers;
+void dpmf_i_error_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
+                                  const dpmf_i_error_drive *drive, dpmf_i_error_buffers *k,
+                                  dpmf_i_error_moments *moments);
+
 /* Progress of step t of n, asked seldom enough not to cost. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n);
 

@@ -20,7 +20,8 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
     dpmf_i_base_running total = {0};
     dpmf_status status = DPMF_OK;
     if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
-        dpmf_i_error_blt_sums(workload, strategy, &sum, &largest)) {
+        (dpmf_i_error_blt_sums(workload, strategy, &sum, &largest) ||
+         dpmf_i_error_unbounded_sums(workload, strategy, &sum, &largest))) {
         result->total_squared_loss = s * s * sum;
         result->max_loss = s * sqrt(largest);
         return DPMF_OK;

@@ -36,6 +36,7 @@ static const char *const METHODS[] = {
     [DPMF_I_SENSITIVITY_METHOD_LARGEST] = "participations times the largest squared column norm",
     [DPMF_I_SENSITIVITY_METHOD_TOO_LARGE] = "sum of |C'C| over a pattern (too large for a closer bound)",
     [DPMF_I_SENSITIVITY_METHOD_NORMS] = "sum of column norms over a pattern",
+    [DPMF_I_SENSITIVITY_METHOD_FOR_EVER] = "largest column norm of a stream that never ends",
 };
 
 _Static_assert(sizeof METHODS / sizeof METHODS[0] == DPMF_I_SENSITIVITY_METHOD_COUNT, "every method has a text");

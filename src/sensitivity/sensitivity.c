@@ -48,6 +48,15 @@ static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
     return status;
 }
 
+/* A stream without a horizon has one sensitivity, whatever number of steps a machine gives it: 1, else 0. */
+static int for_ever(const dpmf_strategy *s, dpmf_sensitivity_of of, dpmf_sensitivity *out) {
+    const dpmf_i_strategy_unbounded_shape *shape = dpmf_i_strategy_unbounded(s);
+    if (shape == NULL) return 0;
+    *out = (dpmf_sensitivity){dpmf_i_strategy_unbounded_longest(shape), DPMF_UPPER_BOUND, of,
+                              dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_FOR_EVER)};
+    return 1;
+}
+
 /* A bound that was asked for by name is given by name, though the column norm is what it comes to. */
 static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, dpmf_sensitivity *out) {
     static const dpmf_i_sensitivity_method_kind methods[] = {[DPMF_BOUND_AUTO] = DPMF_I_SENSITIVITY_METHOD_COLUMN,
@@ -55,6 +64,7 @@ static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, 
                                                              [DPMF_BOUND_ABSOLUTE] = DPMF_I_SENSITIVITY_METHOD_ABSOLUTE,
                                                              [DPMF_BOUND_SIGNS] = DPMF_I_SENSITIVITY_METHOD_SIGNS};
     double value = 0;
+    if (bound == DPMF_BOUND_AUTO && for_ever(s, DPMF_SENSITIVITY_PARTICIPATION, out)) return DPMF_OK;
     TRY(largest_column(s, &value));
     if (bound == DPMF_BOUND_SIGNS) value *= sqrt(M_PI_2);
     *out = (dpmf_sensitivity){value, bound == DPMF_BOUND_AUTO ? DPMF_EXACT : DPMF_UPPER_BOUND,
@@ -65,6 +75,7 @@ static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, 
 /* What sampling needs, under any adjacency: accounting knows what neighbours make of it. */
 static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
     double value = 0;
+    if (for_ever(s, DPMF_SENSITIVITY_COLUMN, out)) return DPMF_OK;
     TRY(largest_column(s, &value));
     *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN,
                               dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_COLUMN)};

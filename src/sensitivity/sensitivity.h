@@ -40,6 +40,7 @@ typedef enum dpmf_i_sensitivity_method_kind {
     DPMF_I_SENSITIVITY_METHOD_LARGEST,
     DPMF_I_SENSITIVITY_METHOD_TOO_LARGE,
     DPMF_I_SENSITIVITY_METHOD_NORMS,
+    DPMF_I_SENSITIVITY_METHOD_FOR_EVER,
     DPMF_I_SENSITIVITY_METHOD_COUNT
 } dpmf_i_sensitivity_method_kind;
 

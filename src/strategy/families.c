@@ -30,6 +30,10 @@ static dpmf_status create_bsr(const dpmf_workload *a, const dpmf_strategy_option
 static dpmf_status create_bisr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     return dpmf_i_strategy_create_bisr(a, o->bands, out);
 }
+static dpmf_status create_unbounded(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
+    (void)o;
+    return dpmf_i_strategy_unbounded_create(dpmf_workload_steps(a), out);
+}
 static dpmf_status create_tree(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     if (o->decoder == DPMF_DECODER_OPTIMAL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
@@ -183,6 +187,15 @@ static const family_row TABLE[] = {
                                       .read = dpmf_i_strategy_tvblt_read,
                                       .other_class = DPMF_I_STRATEGY_REPLAY_CLASS,
                                       .read_other = dpmf_i_strategy_replay_read},
+    [DPMF_I_STRATEGY_FAMILY_UNBOUNDED] = {.shown = {.name = DPMF_FAMILY_UNBOUNDED,
+                                                    .help =
+                                                        "a stream without a horizon: few buffers, and at every step "
+                                                        "near the best for that many",
+                                                    .listed = "a stream without a horizon",
+                                                    .closed_form = 1},
+                                          .create = create_unbounded,
+                                          .class_name = "unbounded",
+                                          .read = dpmf_i_strategy_unbounded_read},
     [DPMF_I_STRATEGY_FAMILY_LOWRANK] = {.shown = {.name = DPMF_FAMILY_LOWRANK,
                                                   .help = "C^-1 of few diagonals plus low rank",
                                                   .listed = "banded plus low-rank decoder",

@@ -14,6 +14,7 @@
 #include "strategy/replay/replay.h"
 #include "strategy/tree.h"
 #include "strategy/tvblt.h"
+#include "strategy/unbounded/unbounded.h"
 
 #include <stddef.h>
 
@@ -143,6 +144,7 @@ typedef enum dpmf_i_strategy_family_id {
     DPMF_I_STRATEGY_FAMILY_BISR,
     DPMF_I_STRATEGY_FAMILY_BLT,
     DPMF_I_STRATEGY_FAMILY_TVBLT,
+    DPMF_I_STRATEGY_FAMILY_UNBOUNDED,
     DPMF_I_STRATEGY_FAMILY_LOWRANK,
     DPMF_I_STRATEGY_FAMILY_TREE,
     DPMF_I_STRATEGY_FAMILY_TREE_ONLINE,

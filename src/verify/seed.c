@@ -136,13 +136,16 @@ int dpmf_i_verify_is_lower(const dpmf_strategy *s, int64_t steps) {
 
 dpmf_status dpmf_i_verify_first_columns(const dpmf_strategy *strategy, int64_t count, int64_t rows, double *columns) {
     double *whole = NULL;
+    dpmf_strategy *head = NULL; /* a stream without a horizon may have more steps than a memory has room for */
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(strategy), "a column", &whole));
+    TRY(dpmf_i_strategy_unbounded_head(strategy, rows, &head));
+    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(head), "a column", &whole));
     for (int64_t j = 0; j < count; j++) {
-        TRY_DONE(dpmf_strategy_column(strategy, j, whole));
+        TRY_DONE(dpmf_strategy_column(head, j, whole));
         memcpy(columns + j * rows, whole, (size_t)rows * sizeof *whole);
     }
 done:
+    dpmf_strategy_free(head);
     dpmf_i_base_free(whole);
     return status;
 }

@@ -126,7 +126,7 @@ static dpmf_strategy *operator_case(int64_t n, int inverse) {
     return s;
 }
 
-enum { PLAIN_CASES = 32, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
+enum { PLAIN_CASES = 33, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
 
 static dpmf_strategy *plain_case(int which, int64_t n) {
     const double coefficients[] = {1, -0.4, 0.3, 0.2, -0.1, 0.05};
@@ -194,6 +194,8 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
         return replay_strategy(n, n / 7 > 0 ? n / 7 : 1, 9, 0);
     case 30:
         return replay_strategy(n, (n + 3) / 4, 4, 2);
+    case 31:
+        return named_case("unbounded", "prefix", n, 0);
     default:
         check_ok(dpmf_strategy_create_banded_toeplitz(n, n < 6 ? n : 6, coefficients, &s));
         return s;
