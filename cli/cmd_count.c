@@ -1,264 +1,207 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf count: private running sums of a stream.
- *
- * With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it row by row:
- * o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t]. Its standard deviation is scale x |B[t,:]|.
- *
- * g and the noise are put on one grid, 2^-40 of the noise's size, and added there in 128-bit integers, so that no size of
- * the numbers swallows the noise; what is made of x after that is post-processing. Running sums themselves (A = prefix)
- * stay integers until they are printed. Numbers that could not be held in all steps are refused.
+ * dpmf count: private running sums of a stream, by the library's counter. Lines are read as they come (count/input.c,
+ * count/lines.c), batches of answers released in the order that count/release.c explains.
  */
-#include "fixed.h"
+#include "count/count.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
-#include "output.h"
 #include "problem.h"
 #include "progress.h"
-#include "rows.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { HISTORY = 3, PIECE = 1 << 16, LONGEST_NUMBER = 400, WHY = 200 };
+enum { BATCH_BYTES = 1 << 23 }; /* of answers: a batch is then large enough for any disk */
 
-typedef struct counter {
+typedef struct count {
     const arguments *given;
     dpmf_mechanism *mechanism;
-    const dpmf_workload *workload;
-    dpmf_noise *noise;
-    int64_t steps, columns, t;
-    int q_bands, r_bands;
-    double *error; /* |B[t,:]|, all steps */
-    int places;    /* the grid is 2^-places */
-    fixed limit;   /* what numbers must stay below, in steps of the grid */
-    fixed *sum;    /* the row that is read, then its noisy sum x_t on the grid */
-    fixed *total;  /* running sums; NULL: the workload is another */
-    double *noisy; /* a row of noise */
-    double *x, *o; /* the last HISTORY rows of each: row t at (t mod HISTORY) * columns */
-    char *line;    /* the line that is being read */
-    size_t used, room;
-    text_buffer answer; /* lines that are not written yet */
-    row_output out;
-    bool explained;
-} counter;
+    dpmf_counter *counter;
+    line_reader reader;
+    input in;
+    release out;
+    fixed *row; /* the row that is read, then its sums */
+    bad_lines bad;
+    line_format format;
+    int64_t steps, step, resumed_at, batch, batch_most; /* batch: rows that are not released yet */
+    bool at_start;                                      /* the next line is the first of its input */
+    bool kept, explained;
+    bool going; /* the input is where the state file is: what has been taken of it may be said to be */
+} count;
 
-/* ---- one row ---- */
+/* ---- batches ---- */
 
-static double *row_of(const counter *c, double *rows, int64_t t) {
-    return rows + t % HISTORY * c->columns;
+/* The notes that belong to the first answers come after them: with a refusal there is one line on stderr. */
+static void explain(count *c) {
+    if (c->explained) return;
+    c->explained = true;
+    if (!dpmf_counter_calibrated(c->counter))
+        fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (option_given(c->given, OPTION_TESTING_SEED))
+        fail(0, "not private: anybody can compute the key of a testing seed");
 }
 
-/* x_t on the grid. The noise is below 2^100 steps: prepare() sees to that but for what no normal number ever is. */
-static dpmf_status add_noise(counter *c) {
-    dpmf_status status = dpmf_noise_next(c->noise, c->noisy);
-    for (int64_t i = 0; status == DPMF_OK && i < c->columns; ++i) {
-        fixed noise = 0;
-        if (!fixed_round(c->noisy[i], c->places, &noise)) return DPMF_ERROR_NUMERICAL;
-        c->sum[i] += noise;
-        if (c->total != NULL) c->total[i] += c->sum[i];
-    }
-    return status;
-}
-
-static dpmf_status next_sums(counter *c) {
-    double q[3], r[2];
-    dpmf_status status = dpmf_workload_inverse_row(c->workload, c->t, q, r);
-    if (status == DPMF_OK) status = add_noise(c);
-    if (status != DPMF_OK || c->total != NULL) return status;
-    double *sums = row_of(c, c->o, c->t);
-    for (int64_t i = 0; i < c->columns; ++i)
-        row_of(c, c->x, c->t)[i] = fixed_value(c->sum[i], c->places);
-    for (int64_t i = 0; i < c->columns; ++i) {
-        double sum = 0.0;
-        for (int j = 0; j <= c->r_bands && j <= c->t; ++j)
-            sum += r[j] * row_of(c, c->x, c->t - j)[i];
-        for (int j = 1; j <= c->q_bands && j <= c->t; ++j)
-            sum -= q[j] * row_of(c, c->o, c->t - j)[i];
-        sums[i] = sum / q[0];
-    }
-    return DPMF_OK;
-}
-
-/* Four digits beyond the first one that the noise leaves uncertain; more would only show rounding. */
-static int decimals(double error) {
-    if (!(error > 0.0)) return 17;
-    int digits = 4 - (int)floor(log10(error));
-    return digits < 0 ? 0 : digits > 18 ? 18 : digits;
-}
-
-static void add_answer(counter *c) {
-    const double error = dpmf_noise_scale(c->noise) * c->error[c->t];
-    const double *sums = row_of(c, c->o, c->t);
-    for (int64_t i = 0; i < c->columns; ++i) {
-        if (c->total != NULL)
-            fixed_print(&c->answer, c->total[i], c->places, decimals(error));
-        else
-            text_add(&c->answer, "%.*f", decimals(error), sums[i]);
-        text_add(&c->answer, " ");
-    }
-    text_add(&c->answer, "%.6g\n", error);
+static int release_batch(count *c) {
+    int code = c->kept ? input_taken(&c->in, c->counter) : 0;
+    if (code != 0 || c->batch == 0) return code;
+    code = release_lines(&c->out);
+    if (code != 0) return code;
+    c->batch = 0;
+    explain(c);
+    return 0;
 }
 
 /* ---- lines ---- */
 
-static bool is_separator(char letter) {
-    return letter == ' ' || letter == '\t' || letter == ',';
+/* Bytes of this line must not be in the hash of the batch before it. */
+static int refuse_line(count *c, size_t before, const char *why) {
+    c->in.taken = before;
+    int code = release_batch(c);
+    return code != 0 ? code : fail(EXIT_UNABLE, "line %lld: %s", (long long)c->out.note.lines + 1, why);
 }
 
-/* The next word of *at, ended with a zero; NULL: no more. */
-static char *next_number(char **at) {
-    char *start = *at;
-    while (is_separator(*start))
-        ++start;
-    if (*start == '\0') return NULL;
-    char *end = start;
-    while (*end != '\0' && !is_separator(*end))
-        ++end;
-    *at = *end != '\0' ? end + 1 : end;
-    *end = '\0';
-    return start;
-}
-
-/* What has been answered goes out; the first time with the notes that belong to it. */
-static int flush_answers(counter *c) {
-    if (c->answer.failed) return fail_memory();
-    if (c->answer.length == 0) return 0;
-    int code = rows_write(&c->out, c->answer.bytes, c->answer.length);
-    c->answer.length = 0;
-    if (code != 0 || c->explained) return code;
-    c->explained = true;
-    if (!dpmf_noise_calibrated(c->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
-    if (option_given(c->given, OPTION_TESTING_SEED))
-        fail(0, "not private: anybody can compute the key of a testing seed");
-    return 0;
-}
-
-/* The line's numbers become row t; false, and why, if there are not `columns` of them. */
-static bool read_line(counter *c, char *line, size_t length, char why[WHY]) {
-    char *word, *at = line;
-    int64_t found = 0;
-    snprintf(why, WHY, "it has a zero byte: numbers are accepted");
-    if (strlen(line) != length) return false;
-    for (; (word = next_number(&at)) != NULL; ++found) {
-        double value = 0.0;
-        fixed exact = 0;
-        /* The same words whatever is wrong: they tell where, and nothing of what was there. */
-        snprintf(why, WHY, "number %lld is not a finite decimal number below %.3g in size, which is what is accepted",
-                 (long long)found + 1, fixed_value(c->limit, c->places));
-        if (!read_number(word, &value) || !fixed_read(word, c->places, c->limit, &exact)) return false;
-        if (found < c->columns) c->sum[found] = exact;
-    }
-    snprintf(why, WHY, "it has %lld numbers: %lld are accepted (--columns)", (long long)found, (long long)c->columns);
-    return found == c->columns;
-}
-
-/* Answers to earlier lines go out before the complaint about this one. */
-static int refuse_line(counter *c, const char *why) {
-    int code = flush_answers(c);
-    return code != 0 ? code : fail(EXIT_UNABLE, "line %lld: %s", (long long)c->t + 1, why);
-}
-
-static int take_line(counter *c, char *line, size_t length) {
-    char why[WHY];
-    if (length > 0 && line[length - 1] == '\r') line[--length] = '\0';
-    snprintf(why, sizeof why, "the mechanism has %lld steps, and no noise for more", (long long)c->steps);
-    if (c->t >= c->steps || !read_line(c, line, length, why)) return refuse_line(c, why);
-    dpmf_status status = next_sums(c);
+static int add_row(count *c, slice time) {
+    text_buffer *t = &c->out.text;
+    dpmf_status status = dpmf_counter_prepare(c->counter, 1, (const dpmf_int128 *)c->row, (dpmf_int128 *)c->row);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
-    add_answer(c);
-    ++c->t;
+    if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
+    c->out.note.header = 1;
+    print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
+    ++c->step;
+    ++c->batch;
     return 0;
 }
 
-/* All whole lines of what has been read; the rest moves to the front. */
-static int take_lines(counter *c) {
-    size_t start = 0;
-    char *end;
-    while ((end = memchr(c->line + start, '\n', c->used - start)) != NULL) {
-        size_t length = (size_t)(end - (c->line + start));
-        *end = '\0';
-        int code = take_line(c, c->line + start, length);
-        if (code != 0) return code;
-        start += length + 1;
+/* `before`: where the line begins in the input's buffer. */
+static int take_line(count *c, slice line, size_t before, bool open) {
+    char why[WHY];
+    slice time;
+    snprintf(why, sizeof why, "the mechanism has %lld steps, and no noise for more", (long long)c->steps);
+    if (c->step >= c->steps) return refuse_line(c, before, why);
+    snprintf(why, sizeof why, "it is too long");
+    if (line.length > c->in.longest) return refuse_line(c, before, why);
+    const line_kind kind = lines_read(&c->reader, line.start, line.length, c->at_start, c->row, &time, why);
+    if (kind == LINE_BAD && (c->bad == BAD_STOP || !c->reader.ready)) return refuse_line(c, before, why);
+    c->at_start = false;
+    ++c->out.note.lines;
+    c->out.note.open_line = open;
+    if (kind == LINE_HEADER) return 0;
+    if (kind == LINE_BAD) {
+        fail(0, "line %lld: %s: it is %s", (long long)c->out.note.lines, why,
+             c->bad == BAD_ZERO ? "counted as zeros" : "left out");
+        if (c->bad == BAD_SKIP) return 0;
+        memset(c->row, 0, (size_t)c->reader.columns * sizeof *c->row);
     }
-    c->used -= start;
-    memmove(c->line, c->line + start, c->used);
+    return add_row(c, time);
+}
+
+static int take_lines(count *c) {
+    slice line;
+    bool open;
+    for (size_t before = c->in.taken; input_line(&c->in, &line, &open); before = c->in.taken) {
+        int code = take_line(c, line, before, open);
+        if (code == 0 && (c->batch >= c->batch_most || c->out.text.length > BATCH_BYTES)) {
+            code = release_batch(c);
+            if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+        }
+        if (code != 0) return code;
+    }
+    if (c->in.used - c->in.taken > c->in.longest) return refuse_line(c, c->in.taken, "it is too long");
+    return release_batch(c);
+}
+
+/* ---- from start to end ---- */
+
+/* A last line that had no end when it was counted must not have grown; its end is passed over. */
+static int pass_line_end(count *c) {
+    input *in = &c->in;
+    int code = 0;
+    while (code == 0 && !in->ended &&
+           (in->used == in->taken || (in->used - in->taken == 1 && in->bytes[in->taken] == '\r')))
+        code = input_fill(in);
+    if (code != 0) return code;
+    const char *at = in->bytes + in->taken;
+    const size_t left = in->used - in->taken;
+    const size_t end = left > 1 && at[0] == '\r' && at[1] == '\n' ? 2 : left > 0 && at[0] == '\n' ? 1 : 0;
+    if (left > 0 && end == 0)
+        return fail(EXIT_UNABLE, "line %lld was counted when it had no end yet, and has grown since",
+                    (long long)c->out.note.lines);
+    in->taken += end;
+    c->out.note.open_line = end == 0; /* nothing has come: it is as it was */
     return 0;
 }
 
-static int read_stream(counter *c) {
-    for (;;) {
-        if (c->used + 1 >= c->room) return refuse_line(c, "it is too long");
-        if (!wait_readable(STDIN_FILENO)) return fail(EXIT_CANCELLED, "cancelled");
-        ssize_t got = read(STDIN_FILENO, c->line + c->used, c->room - 1 - c->used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(EXIT_UNABLE, "cannot read standard input: %s", strerror(errno));
-        if (got == 0) break;
-        c->used += (size_t)got;
-        int code = take_lines(c);
-        if (code == 0) code = flush_answers(c);
-        if (code != 0) return code;
+/* After a restart: the input that was counted, the header in it, and where to go on. */
+static int resume_input(count *c) {
+    slice first, time;
+    char why[WHY];
+    c->at_start = true;
+    int code = input_resume(&c->in, c->counter, c->step, &first);
+    if (code == 0 && first.start != NULL) {
+        c->at_start = false;
+        if (lines_read(&c->reader, first.start, first.length, true, c->row, &time, why) == LINE_BAD && !c->reader.ready)
+            code = fail(EXIT_UNABLE, "line 1: %s", why);
+        if (code == 0 && c->out.note.open_line != 0) code = pass_line_end(c);
+    } else if (code == 0 && c->step > 0) {
+        fail(0,
+             "going on after line %lld: the input is taken to begin after it (--input whole: it begins at its start)",
+             (long long)c->out.note.lines);
+        c->out.note.open_line = 0;
     }
-    if (c->used == 0) return 0;
-    c->line[c->used] = '\0'; /* a last line without its end */
-    int code = take_line(c, c->line, c->used);
-    return code != 0 ? code : flush_answers(c);
+    free((void *)first.start);
+    return code;
+}
+
+static int count_stream(count *c) {
+    int code = c->kept ? resume_input(c) : 0;
+    if (!c->kept) c->at_start = true;
+    c->going = code == 0;
+    /* What came with the bytes that were counted before is there already. */
+    if (code == 0) code = take_lines(c);
+    while (code == 0 && !c->in.ended) {
+        code = input_fill(&c->in);
+        if (code == 0) code = take_lines(c);
+    }
+    return code;
 }
 
 /* ---- before and after ---- */
 
-static int allocate_memory(counter *c) {
-    c->room = PIECE + (size_t)c->columns * LONGEST_NUMBER;
-    c->error = allocate(c->steps, sizeof *c->error);
-    c->x = allocate(HISTORY * c->columns, sizeof *c->x);
-    c->o = allocate(HISTORY * c->columns, sizeof *c->o);
-    c->sum = allocate(c->columns, sizeof *c->sum);
-    c->noisy = allocate(c->columns, sizeof *c->noisy);
-    c->line = allocate((int64_t)c->room, 1);
-    if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0) {
-        c->total = allocate(c->columns, sizeof *c->total);
-        if (c->total == NULL) return fail_memory();
-        memset(c->total, 0, (size_t)c->columns * sizeof *c->total);
-    }
-    return c->error != NULL && c->x != NULL && c->o != NULL && c->sum != NULL && c->noisy != NULL && c->line != NULL
-               ? 0
-               : fail_memory();
-}
-
-/* The grid, and what fits all steps on it; both follow from the options and the mechanism alone. */
-static int choose_grid(counter *c) {
-    const double scale = dpmf_noise_scale(c->noise), least = 0x1p-40, most = 0x1p50;
-    int exponent = 0;
-    if (!(scale >= least && scale <= most))
-        return fail(EXIT_USAGE, "clip x sigma x sensitivity = %.6g: %.3g to %.3g are accepted by count", scale, least,
-                    most);
-    frexp(scale, &exponent);
-    c->places = exponent > 40 ? 0 : 40 - exponent > FIXED_PLACES_MAX ? FIXED_PLACES_MAX : 40 - exponent;
-    c->limit = ((fixed)1 << 125) / c->steps; /* as much again is left for the noise */
+static int check_usage(const arguments *given) {
+    const bool key = option_given(given, OPTION_KEY_FILE), seed = option_given(given, OPTION_TESTING_SEED);
+    const bool state = option_given(given, OPTION_STATE);
+    if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
+        return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
+    if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
+    if (state && !key && !seed)
+        return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
+    if (!state && !key && option_given(given, OPTION_SYNC_EVERY))
+        return fail(EXIT_USAGE, "--sync-every needs --key-file or --state: there is no state file to be synced");
+    if (!state && !key && option_given(given, OPTION_INPUT))
+        return fail(EXIT_USAGE, "--input needs --key-file or --state: it is about going on");
+    if (option_given(given, OPTION_JSON_LINES) && option_given(given, OPTION_LINE_FORMAT) &&
+        !option_is(given, OPTION_LINE_FORMAT, "jsonl"))
+        return fail(EXIT_USAGE, "--json-lines and --format %s exclude each other",
+                    option_text(given, OPTION_LINE_FORMAT));
     return 0;
 }
 
-static int open_noise(counter *c) {
-    dpmf_noise_options wanted = dpmf_noise_options_defaults();
-    uint8_t key[DPMF_KEY_SIZE];
-    wanted.precision = DPMF_FLOAT64;
-    wanted.run.threads = 1;
-    dpmf_status status = option_given(c->given, OPTION_TESTING_SEED)
-                             ? dpmf_key_testing((uint64_t)c->given->count[OPTION_TESTING_SEED], key)
-                             : dpmf_key_create(key);
-    if (status == DPMF_OK)
-        status = dpmf_noise_create(c->mechanism, c->columns, c->given->number[OPTION_CLIP], key, &wanted, &c->noise);
-    dpmf_key_wipe(key);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+static void read_options(count *c) {
+    const arguments *given = c->given;
+    c->bad = option_is(given, OPTION_BAD_LINES, "stop")   ? BAD_STOP
+             : option_is(given, OPTION_BAD_LINES, "zero") ? BAD_ZERO
+                                                          : BAD_SKIP;
+    c->format = option_given(given, OPTION_JSON_LINES) || option_is(given, OPTION_LINE_FORMAT, "jsonl") ? FORMAT_JSONL
+                : option_is(given, OPTION_LINE_FORMAT, "csv")                                           ? FORMAT_CSV
+                                                                                                        : FORMAT_TEXT;
+    c->kept = option_given(given, OPTION_STATE) || option_given(given, OPTION_KEY_FILE);
+    c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }
 
 /* Streams have no sampler: a guarantee that rests on one would not hold. */
-static int check_sampling(const counter *c) {
+static int check_sampling(const count *c) {
     char sampling[64], shown[SHOWN];
     const dpmf_sampling assumed = dpmf_mechanism_sampling(c->mechanism);
     if (dpmf_sampling_is_none(&assumed)) return 0;
@@ -269,64 +212,90 @@ static int check_sampling(const counter *c) {
                 show(c->given->operand, shown), sampling);
 }
 
-static int prepare_counter(counter *c) {
-    int code = load_confirmed(c->given->operand, 0, &c->mechanism);
-    if (code == 0) code = check_sampling(c);
-    if (code != 0) return code;
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(c->mechanism);
-    c->workload = dpmf_mechanism_workload(c->mechanism);
-    c->steps = dpmf_strategy_steps(strategy);
-    c->columns = c->given->count[OPTION_COLUMNS];
-    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
-    if (c->q_bands < 0)
-        return fail(EXIT_UNABLE, "the workload of the mechanism is a matrix: count takes the named ones (prefix, ...)");
-    code = allocate_memory(c);
-    if (code != 0) return code;
-    dpmf_run run = run_with(0);
-    dpmf_status status = dpmf_error_compute(c->workload, strategy, &run, c->error);
-    code = status == DPMF_OK ? open_noise(c) : fail_status(status, NULL);
-    return code == 0 ? choose_grid(c) : code;
+static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
+    if (option_given(given, OPTION_TESTING_SEED))
+        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
+    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
+    return dpmf_key_create(key);
 }
 
-static int print_done(const counter *c) {
+static int open_counter(count *c) {
+    dpmf_counter_options wanted = dpmf_counter_options_defaults();
+    uint8_t key[DPMF_KEY_SIZE];
+    wanted.state = c->given->text[OPTION_STATE];
+    wanted.key_file = c->given->text[OPTION_KEY_FILE];
+    wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
+    wanted.run = run_with(0);
+    dpmf_status status = get_key(c->given, key);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    status =
+        dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
+    dpmf_key_wipe(key);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    const dpmf_int128 limit = dpmf_counter_limit(c->counter);
+    memcpy(&c->reader.limit, &limit, sizeof limit);
+    c->reader.grid = dpmf_counter_places(c->counter);
+    c->step = c->resumed_at = dpmf_counter_step(c->counter);
+    return 0;
+}
+
+static int prepare(count *c) {
+    int code = load_confirmed(c->given->operand, 0, &c->mechanism);
+    if (code == 0) code = check_sampling(c);
+    if (code == 0) code = lines_open(c->given, &c->reader);
+    if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
+    if (code != 0) return code;
+    c->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(c->mechanism));
+    c->row = allocate(c->reader.columns, sizeof *c->row);
+    if (c->row == NULL || text_room(&c->out.text, sizeof c->out.note) == NULL) return fail_memory();
+    text_used(&c->out.text, sizeof c->out.note);
+    return open_counter(c);
+}
+
+static int print_done(const count *c) {
     text_buffer t = {0};
     json_begin(&t);
     json_text(&t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->mechanism)));
     json_integer(&t, "steps", c->steps);
-    json_text(&t, "workload", dpmf_workload_text(c->workload));
-    json_integer(&t, "rows", c->t);
-    json_integer(&t, "columns", c->columns);
+    json_text(&t, "workload", dpmf_workload_text(dpmf_mechanism_workload(c->mechanism)));
+    json_integer(&t, "rows", c->step);
+    json_integer(&t, "columns", c->reader.columns);
     json_double(&t, "clip", c->given->number[OPTION_CLIP]);
     json_known(&t, "sigma", dpmf_mechanism_sigma(c->mechanism));
-    json_double(&t, "scale", dpmf_noise_scale(c->noise));
-    json_bool(&t, "calibrated", dpmf_noise_calibrated(c->noise) != 0);
+    json_double(&t, "scale", dpmf_counter_scale(c->counter));
+    json_bool(&t, "calibrated", dpmf_counter_calibrated(c->counter) != 0);
     json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);
+    json_integer(&t, "resumed_at", c->resumed_at);
+    json_integer(&t, "lines", c->out.note.lines);
     json_end(&t);
     int code = text_print(&t);
     text_free(&t);
     return code;
 }
 
+/* Bad lines and signals end a stream in good order: the state file then says that all its lines are out. */
+static int run(count *c) {
+    int code = prepare(c);
+    if (code == 0) code = release_open(&c->out, c->counter, c->given->text[OPTION_OUT], c->kept);
+    if (code != 0) return code;
+    code = count_stream(c);
+    const int closed = release_close(&c->out, code == 0, c->going && c->batch == 0);
+    if (code == 0) code = closed;
+    return code == 0 && option_given(c->given, OPTION_JSON) ? print_done(c) : code;
+}
+
 int cmd_count(const arguments *given) {
-    counter c = {.given = given};
-    if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
-        return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
-    int code = rows_open(given->text[OPTION_OUT], false, &c.out);
-    if (code == 0) code = prepare_counter(&c);
-    if (code == 0) code = read_stream(&c);
-    if (code == 0) code = rows_finish(&c.out);
-    rows_close(&c.out);
-    if (code == 0 && option_given(given, OPTION_JSON)) code = print_done(&c);
-    text_free(&c.answer);
-    free(c.error);
-    free(c.x);
-    free(c.o);
-    free(c.sum);
-    free(c.total);
-    free(c.noisy);
-    free(c.line);
-    dpmf_noise_free(c.noise);
+    count c = {.given = given, .in = {.file = -1}, .out = {.file = -1}};
+    int code = check_usage(given);
+    if (code != 0) return code;
+    read_options(&c);
+    code = run(&c);
+    text_free(&c.out.text);
+    input_close(&c.in);
+    lines_close(&c.reader);
+    free(c.row);
+    dpmf_counter_free(c.counter);
     dpmf_mechanism_free(c.mechanism);
     return code;
 }

@@ -3,8 +3,13 @@
  * Decimal numbers and 2^-places. With |whole part| < 2^127 and the first 19 digits after the point as an integer
  * m < 10^19 < 2^64, the fraction is m 2^places/10^19 to the nearest, and m 2^60 fits 128 bits; what later digits add is
  * below 10^-19 < 2^-63. Printing goes the other way: fraction x 10^decimals / 2^places, below 2^60 x 2^60.
+ *
+ * Nearly all numbers are a sign, up to 18 digits and a point: they are read without strtod and without dividing 128 bits.
+ * The value is the same: m/10^f rounded is m 10^(19-f)/10^19 rounded.
  */
 #include "fixed.h"
+
+#include "options/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +18,29 @@
 __extension__ typedef unsigned __int128 wide;
 
 static const wide TEN = 10;
-enum { FRACTION_DIGITS = 19, EXPONENT_ENOUGH = 100000 };
+enum { FRACTION_DIGITS = 19, SHORT_DIGITS = 18, EXPONENT_ENOUGH = 100000 };
+
+static const uint64_t POWER[SHORT_DIGITS + 1] = {1u,
+                                                 10u,
+                                                 100u,
+                                                 1000u,
+                                                 10000u,
+                                                 100000u,
+                                                 1000000u,
+                                                 10000000u,
+                                                 100000000u,
+                                                 1000000000u,
+                                                 10000000000u,
+                                                 100000000000u,
+                                                 1000000000000u,
+                                                 10000000000000u,
+                                                 100000000000000u,
+                                                 1000000000000000u,
+                                                 10000000000000000u,
+                                                 100000000000000000u,
+                                                 1000000000000000000u};
+
+/* ---- reading ---- */
 
 /* digit(i): the i-th digit of the mantissa, 0 outside; the point is before digit `point`. */
 typedef struct mantissa {
@@ -37,7 +64,16 @@ static mantissa scan(const char *word) {
     return (mantissa){word, (long)length, (dot != NULL ? dot - word : (long)length) + exponent};
 }
 
-bool fixed_read(const char *word, int places, fixed limit, fixed *out) {
+static bool finish(wide value, bool negative, fixed limit, fixed *out) {
+    if (value >= (wide)limit) return false;
+    *out = negative ? -(fixed)value : (fixed)value;
+    return true;
+}
+
+/* Any decimal number, ended with a zero. */
+static bool read_any(const char *word, int places, fixed limit, fixed *out) {
+    double value = 0.0;
+    if (!read_number(word, &value)) return false;
     const bool negative = *word == '-';
     const mantissa m = scan(word + (*word == '-' || *word == '+'));
     const wide most = (wide)limit >> places;
@@ -49,45 +85,84 @@ bool fixed_read(const char *word, int places, fixed limit, fixed *out) {
     }
     for (long i = 0; i < FRACTION_DIGITS; ++i, unit *= 10)
         fraction = TEN * fraction + digit_of(&m, m.point + i);
-    const wide value = (whole << places) + ((fraction << places) + unit / 2) / unit;
-    if (value >= (wide)limit) return false;
-    *out = negative ? -(fixed)value : (fixed)value;
+    return finish((whole << places) + ((fraction << places) + unit / 2) / unit, negative, limit, out);
+}
+
+/* A sign, up to 18 digits and a point; false where it is more. *good: it is a number below the limit. */
+static bool read_short(const char *word, size_t length, int places, fixed limit, fixed *out, bool *good) {
+    const char *at = word, *const end = word + length;
+    const bool negative = length > 0 && *at == '-';
+    int digits = 0, point = -1;
+    uint64_t value = 0;
+    if (length > SHORT_DIGITS + 2) return false;
+    if (at < end && (*at == '-' || *at == '+')) ++at;
+    for (; at < end; ++at) {
+        const unsigned digit = (unsigned)(unsigned char)*at - '0';
+        if (digit <= 9) {
+            value = 10 * value + digit;
+            ++digits;
+        } else if (*at == '.' && point < 0) {
+            point = digits;
+        } else {
+            return false;
+        }
+    }
+    if (digits < 1 || digits > SHORT_DIGITS) return false;
+    const uint64_t unit = POWER[point < 0 ? 0 : digits - point], whole = value / unit, rest = value % unit;
+    wide fraction = (wide)rest << places;
+    if (fraction >> 63 == 0)
+        fraction = ((uint64_t)fraction + unit / 2) / unit;
+    else
+        fraction = (fraction + unit / 2) / unit;
+    *good = finish(((wide)whole << places) + fraction, negative, limit, out);
     return true;
 }
 
-bool fixed_round(double x, int places, fixed *out) {
-    const double y = ldexp(x, places), below = floor(y);
-    if (!(fabs(y) < 0x1p100)) return false;
-    *out = (fixed)below + (y - below >= 0.5);
-    return true;
+bool fixed_read(const char *word, size_t length, int places, fixed limit, fixed *out) {
+    char small[128];
+    bool good = false;
+    if (read_short(word, length, places, limit, out, &good)) return good;
+    if (memchr(word, '\0', length) != NULL) return false;
+    char *text = length < sizeof small ? small : malloc(length + 1);
+    if (text == NULL) return false;
+    memcpy(text, word, length);
+    text[length] = '\0';
+    good = read_any(text, places, limit, out);
+    if (text != small) free(text);
+    return good;
 }
 
 double fixed_value(fixed x, int places) {
     return ldexp((double)x, -places);
 }
 
-static void print_wide(text_buffer *t, wide x) {
+/* ---- printing ---- */
+
+/* The digits of x, `least` of them at least. */
+static char *put_digits(char *out, wide x, int least) {
     char digits[48];
-    int at = sizeof digits - 1;
-    digits[at] = '\0';
-    do {
+    int at = sizeof digits;
+    for (; x >> 64 != 0; x /= 10)
         digits[--at] = (char)('0' + (int)(x % 10));
-        x /= 10;
-    } while (x > 0);
-    text_add(t, "%s", digits + at);
+    for (uint64_t rest = (uint64_t)x; rest > 0; rest /= 10)
+        digits[--at] = (char)('0' + (int)(rest % 10));
+    while ((int)sizeof digits - at < least)
+        digits[--at] = '0';
+    memcpy(out, digits + at, sizeof digits - (size_t)at);
+    return out + sizeof digits - (size_t)at;
 }
 
-void fixed_print(text_buffer *t, fixed x, int places, int decimals) {
-    const wide size = x < 0 ? (wide)-x : (wide)x, mask = ((wide)1 << places) - 1;
-    wide whole = size >> places, unit = 1;
-    for (int i = 0; i < decimals; ++i)
-        unit *= 10;
+char *fixed_print(char out[FIXED_TEXT], fixed x, int places, int decimals) {
+    const wide size = x < 0 ? -(wide)x : (wide)x, mask = ((wide)1 << places) - 1, unit = POWER[decimals];
+    wide whole = size >> places;
     wide fraction = (((size & mask) * unit << 1) + ((wide)1 << places)) >> (places + 1);
     if (fraction >= unit) {
         fraction -= unit;
         whole++;
     }
-    if (x < 0 && (whole > 0 || fraction > 0)) text_add(t, "-");
-    print_wide(t, whole);
-    if (decimals > 0) text_add(t, ".%0*llu", decimals, (unsigned long long)fraction);
+    if (x < 0 && (whole > 0 || fraction > 0)) *out++ = '-';
+    out = put_digits(out, whole, 1);
+    if (decimals == 0) return out;
+    *out++ = '.';
+    return put_digits(out, fraction, decimals);
 }

@@ -3,24 +3,23 @@
 #ifndef DPMF_CLI_FIXED_H
 #define DPMF_CLI_FIXED_H
 
-#include "output.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 __extension__ typedef __int128 fixed;
 
-enum { FIXED_PLACES_MAX = 60 };
+enum { FIXED_PLACES_MAX = 60, FIXED_TEXT = 64 };
 
-/* A finite decimal number, to the nearest multiple; false where that is `limit` or more in size. */
-bool fixed_read(const char *word, int places, fixed limit, fixed *out);
-
-/* floor(x 2^places + 1/2): adding a whole number before or after makes no difference. False beyond 2^100. */
-bool fixed_round(double x, int places, fixed *out);
+/*
+ * word[0..length) as a finite decimal number (digits, point, exponent; nothing else), to the nearest multiple; false where it
+ * is none, or `limit` or more in size.
+ */
+bool fixed_read(const char *word, size_t length, int places, fixed limit, fixed *out);
 
 double fixed_value(fixed x, int places);
 
-/* With `decimals` digits after the point, correctly rounded; at most 18. */
-void fixed_print(text_buffer *t, fixed x, int places, int decimals);
+/* With `decimals` digits after the point, correctly rounded; at most 18. Returns the end; no zero is written. */
+char *fixed_print(char out[FIXED_TEXT], fixed x, int places, int decimals);
 
 #endif

@@ -124,6 +124,15 @@ void text_add(text_buffer *t, const char *format, ...) {
     va_end(values);
 }
 
+char *text_room(text_buffer *t, size_t more) {
+    return text_reserve(t, more) ? t->bytes + t->length : NULL;
+}
+
+void text_used(text_buffer *t, size_t length) {
+    t->length += length;
+    t->bytes[t->length] = '\0';
+}
+
 void text_free(text_buffer *t) {
     free(t->bytes);
     memset(t, 0, sizeof *t);

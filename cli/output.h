@@ -47,6 +47,9 @@ typedef struct text_buffer {
 
 void text_add(text_buffer *t, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_add_bytes(text_buffer *t, const char *bytes, size_t length);
+char *text_room(text_buffer *t,
+                size_t more); /* for so many bytes; NULL: there is none. Then text_used says how many came */
+void text_used(text_buffer *t, size_t length);
 void text_free(text_buffer *t);
 
 /* Writes it to stdout and returns the exit code: 0, or 1 after a message. */

@@ -1171,6 +1171,99 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, in
 /* Not private: a key that anybody can compute from `seed`, for tests and demonstrations. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key[DPMF_KEY_SIZE]);
 
+/*
+ * ---- counting ----
+ *
+ * Private running sums of a stream of rows, as `dpmf count` prints them: with x_t = row t + noise row t the answer is
+ * A x, A the mechanism's workload (docs/counting.md). Rows and noise are added as whole numbers of a grid, 2^-places, in
+ * 128 bits: no size of the numbers swallows the noise.
+ *
+ *     dpmf_counter *counter = NULL;
+ *     dpmf_counter_options options = dpmf_counter_options_defaults();
+ *     options.state = "visits.state";
+ *     dpmf_counter_create(mechanism, 1, 1.0, key, &options, &counter);
+ *     for each day: dpmf_counter_add(counter, 1, &visits, &sum);         // sum +- dpmf_counter_error(counter, day)
+ *
+ * With a state file the sums are on the disk before they are handed out, and the next program goes on after them, with
+ * the same bits as one that never stopped. The file is as secret as the data: it has the running sums with their noise,
+ * and with the buffers what takes that away. It is bound to the mechanism, columns, clip, label and key, authenticated,
+ * and locked while it is used.
+ */
+typedef struct dpmf_counter_options {
+    const char *label; /* NULL, or a name of this run: runs of other names get other noise from the same key */
+    const char *state; /* NULL, or the path of a state file, made with the first rows if it is missing */
+    const char
+        *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
+    int clip_rows; /* 1: each row is what one unit adds, and is scaled down to the norm `clip`; 0: it is a sum over
+                           * units, each of which adds at most `clip`, and is taken as it is */
+    dpmf_run run;  /* progress of seeking and of the error bars */
+} dpmf_counter_options;
+
+DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
+
+typedef struct dpmf_counter dpmf_counter;
+
+/*
+ * At row 0, or where the state file says. Refused: a mechanism whose guarantee rests on sampling, and a workload that is a
+ * matrix or an operator. One thread at a time may use it. NULL options: the defaults.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
+                                                         const uint8_t key[DPMF_KEY_SIZE],
+                                                         const dpmf_counter_options *options, dpmf_counter **out);
+DPMF_API void dpmf_counter_free(dpmf_counter *counter); /* wipes keys, sums and buffers */
+
+/*
+ * The next `rows` rows of `columns` finite numbers, and their private sums, as many. With a state file one write and sync for
+ * all of them, before `sums` is filled. On failure nothing is handed out; one while rows were made or the file was written
+ * ends the counter.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_add(dpmf_counter *counter, int64_t rows, const double *values,
+                                                      double *sums);
+
+/* The sums of the last dpmf_counter_add, for a program that was killed before it could use them; 0: there are none. */
+DPMF_API int64_t dpmf_counter_last_rows(const dpmf_counter *counter);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_last(const dpmf_counter *counter, double *sums);
+
+DPMF_API int64_t dpmf_counter_step(const dpmf_counter *counter); /* of the next row */
+DPMF_API int64_t dpmf_counter_columns(const dpmf_counter *counter);
+DPMF_API double dpmf_counter_scale(const dpmf_counter *counter);   /* clip x sigma x sensitivity */
+DPMF_API int dpmf_counter_calibrated(const dpmf_counter *counter); /* 0: the mechanism has no sigma, and 1 is taken */
+DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
+                                   int64_t step); /* standard deviation; NaN: no such step */
+
+/* ---- expert ---- */
+
+/* A whole number of 128 bits, two's complement: a multiple of 2^-places. */
+typedef struct dpmf_int128 {
+    uint64_t low;
+    int64_t high;
+} dpmf_int128;
+
+DPMF_API int dpmf_counter_places(const dpmf_counter *counter);        /* the grid is 2^-places, 0 to 60 */
+DPMF_API dpmf_int128 dpmf_counter_limit(const dpmf_counter *counter); /* numbers of rows stay below it in size */
+
+/*
+ * dpmf_counter_add in two parts: rows on the grid to sums on the grid, as often as wanted, and then the state file, with a
+ * note of the caller's (what goes out, where it goes) that dpmf_counter_note gives after a crash. No sum may leave the
+ * program before the commit that follows it; rows that were never committed were never counted. A failure of either while
+ * it makes rows or writes the file ends the counter, and what `sums` holds then means nothing.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_prepare(dpmf_counter *counter, int64_t rows,
+                                                          const dpmf_int128 *values, dpmf_int128 *sums);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_commit(dpmf_counter *counter, const void *note, int64_t size);
+DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter, int64_t *size); /* of the last commit; NULL: none */
+
+/*
+ * Where rows come from a file: its bytes, as rows are prepared from them. The state file keeps their number and a keyed
+ * hash. A program that goes on hands the same bytes to `again` first, in any pieces; bytes that differ from those that were
+ * counted are refused with the last piece. Or it goes on with others: `anew`, and the hash begins there.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, const void *bytes, int64_t size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_again(dpmf_counter *counter, const void *bytes, int64_t size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_anew(dpmf_counter *counter);
+DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes that the state file has seen */
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism
  *

@@ -478,14 +478,69 @@ const option_row options[OPTION_TOTAL] = {
                       .count_high = MOST_STEPS,
                       .verbs = NOISE,
                       .help = "coordinates of a shard. Without it, all from the offset on"},
-    [OPTION_COLUMNS] = {.name = "columns",
-                        .kind = KIND_COUNT,
-                        .argument = "D",
-                        .count_low = 1,
-                        .count_high = 1000000,
-                        .preset = "1",
-                        .verbs = COUNT,
-                        .help = "numbers of a row"},
+    [OPTION_COLUMNS] =
+        {.name = "columns",
+         .kind = KIND_TEXT,
+         .argument = "D|LIST",
+         .preset = "1",
+         .verbs = COUNT,
+         .help =
+             "D numbers a line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers from "
+             "1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,)"},
+    [OPTION_TIME] = {.name = "time",
+                     .kind = KIND_TEXT,
+                     .argument = "COLUMN",
+                     .verbs = COUNT,
+                     .help = "CSV: the column, by name or number, that is passed through to the answers"},
+    [OPTION_BAD_LINES] = {.name = "bad-lines",
+                          .kind = KIND_CHOICE,
+                          .argument = "WHAT",
+                          .values = "stop|zero|skip|skip-day",
+                          .preset = "stop",
+                          .verbs = COUNT,
+                          .help =
+                              "a line that is blank or has no numbers where they should be: stop there (mend it and "
+                              "go on), count zeros in its step, or leave it out, and its step too (skip and skip-day "
+                              "are the same). Its number is reported in any case"},
+    [OPTION_CLIP_ROWS] = {.name = "clip-rows",
+                          .kind = KIND_FLAG,
+                          .verbs = COUNT,
+                          .help =
+                              "each line is what one privacy unit adds, and is scaled down to --clip; how many were "
+                              "is not said. Without it a line is a sum over units, and taken as it is"},
+    [OPTION_FOLLOW] = {.name = "follow",
+                       .kind = KIND_FILE,
+                       .argument = "FILE",
+                       .verbs = COUNT,
+                       .help = "read FILE instead of standard input, and what is appended to it, until a signal comes"},
+    [OPTION_INPUT] = {.name = "input",
+                      .kind = KIND_CHOICE,
+                      .argument = "PART",
+                      .values = "whole|rest",
+                      .verbs = COUNT,
+                      .help =
+                          "with a state file: the input begins at its start again (what was counted is compared and "
+                          "passed over), or with the first line that was not counted. Without it whole for files, "
+                          "rest for pipes"},
+    [OPTION_LINE_FORMAT] = {.name = "format",
+                            .kind = KIND_CHOICE,
+                            .argument = "FORMAT",
+                            .values = "text|csv|jsonl",
+                            .preset = "text",
+                            .verbs = COUNT,
+                            .help =
+                                "answers as numbers separated by spaces, as CSV with a header, or one JSON object a "
+                                "line"},
+    [OPTION_JSON_LINES] = {.name = "json-lines", .kind = KIND_FLAG, .verbs = COUNT, .help = "--format jsonl"},
+    [OPTION_SYNC_EVERY] = {.name = "sync-every",
+                           .kind = KIND_COUNT,
+                           .argument = "N",
+                           .count_low = 1,
+                           .count_high = MOST_STEPS,
+                           .verbs = COUNT,
+                           .help =
+                               "the most lines that one write of the state file is for. Without it, as many as have "
+                               "come; no line waits for another"},
     [OPTION_CLIP] = {.name = "clip",
                      .kind = KIND_NUMBER,
                      .argument = "Z",
@@ -506,7 +561,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_KEY_FILE] = {.name = "key-file",
                          .kind = KIND_FILE,
                          .argument = "FILE",
-                         .verbs = NOISE | TRAIN,
+                         .verbs = NOISE | COUNT | TRAIN,
                          .help = "file of the 32-byte key, mode 0600. Made if it is missing. FILE.state beside it "
                                  "remembers the rows that were had"},
     [OPTION_TESTING_SEED] = {.name = "testing-seed",
@@ -519,9 +574,10 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_STATE] = {.name = "state",
                       .kind = KIND_FILE,
                       .argument = "FILE",
-                      .verbs = NOISE | TRAIN,
+                      .verbs = NOISE | COUNT | TRAIN,
                       .help = "file that remembers how many rows have been reserved, on the disk before each row is "
                               "written. Made with row 0; locked while it is used; bound to the key and all options. "
+                              "count: also the sums, so that it goes on where it was; as secret as the data. "
                               "Without it: beside the key file"},
     [OPTION_NO_STATE] = {.name = "no-state",
                          .kind = KIND_FLAG,
@@ -670,7 +726,8 @@ const option_row options[OPTION_TOTAL] = {
                     .help = "design: save the chosen mechanism with its sigma. evaluate, optimize: save the mechanism, "
                             "without sigma unless --epsilon and --delta are given. calibrate: save it with sigma. "
                             "report: the page. noise, count: write there instead "
-                            "of to standard output; the file appears when it is complete. train: the weights, as .npy"},
+                            "of to standard output; the file appears when it is complete, or, count with a state "
+                            "file, grows line by line. train: the weights, as .npy"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
                          .verbs = REPRODUCE,

@@ -171,6 +171,10 @@ class dpmf_noise(Structure):
     pass
 
 
+class dpmf_counter(Structure):
+    pass
+
+
 class dpmf_design(Structure):
     pass
 
@@ -442,6 +446,24 @@ class dpmf_segment(Structure):
     ]
 
 
+class dpmf_counter_options(Structure):
+    _fields_ = [
+        ("label", c_char_p),
+        ("state", c_char_p),
+        ("key_file", c_char_p),
+        ("rows_may_repeat", c_int),
+        ("clip_rows", c_int),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_int128(Structure):
+    _fields_ = [
+        ("low", c_uint64),
+        ("high", c_int64),
+    ]
+
+
 class dpmf_design_options(Structure):
     _fields_ = [
         ("epochs", c_int64),
@@ -693,6 +715,26 @@ FUNCTIONS = {
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load_parts": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_char_p)]),
     "dpmf_key_testing": (dpmf_status, [c_uint64, POINTER(c_uint8)]),
+    "dpmf_counter_options_defaults": (dpmf_counter_options, []),
+    "dpmf_counter_create": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, POINTER(c_uint8), POINTER(dpmf_counter_options), POINTER(POINTER(dpmf_counter))]),
+    "dpmf_counter_free": (None, [POINTER(dpmf_counter)]),
+    "dpmf_counter_add": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(c_double), POINTER(c_double)]),
+    "dpmf_counter_last_rows": (c_int64, [POINTER(dpmf_counter)]),
+    "dpmf_counter_last": (dpmf_status, [POINTER(dpmf_counter), POINTER(c_double)]),
+    "dpmf_counter_step": (c_int64, [POINTER(dpmf_counter)]),
+    "dpmf_counter_columns": (c_int64, [POINTER(dpmf_counter)]),
+    "dpmf_counter_scale": (c_double, [POINTER(dpmf_counter)]),
+    "dpmf_counter_calibrated": (c_int, [POINTER(dpmf_counter)]),
+    "dpmf_counter_error": (c_double, [POINTER(dpmf_counter), c_int64]),
+    "dpmf_counter_places": (c_int, [POINTER(dpmf_counter)]),
+    "dpmf_counter_limit": (dpmf_int128, [POINTER(dpmf_counter)]),
+    "dpmf_counter_prepare": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(dpmf_int128), POINTER(dpmf_int128)]),
+    "dpmf_counter_commit": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
+    "dpmf_counter_note": (c_void_p, [POINTER(dpmf_counter), POINTER(c_int64)]),
+    "dpmf_counter_input": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
+    "dpmf_counter_input_again": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
+    "dpmf_counter_input_anew": (dpmf_status, [POINTER(dpmf_counter)]),
+    "dpmf_counter_input_size": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_design_options_defaults": (dpmf_design_options, []),
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),

@@ -40,7 +40,7 @@ _Static_assert(sizeof(fields) == 232, "no padding");
 
 /* For messages. */
 static const char *kind_name(dpmf_i_noise_record_kind kind) {
-    return kind == DPMF_I_NOISE_RECORD_STATE ? "state file" : "checkpoint";
+    return kind == DPMF_I_NOISE_RECORD_CHECKPOINT ? "checkpoint" : "state file";
 }
 
 dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding) {
@@ -136,7 +136,8 @@ dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_
     memcpy(&held, record, sizeof held);
     dpmf_i_crypto_secret_show(path, shown);
     if (memcmp(held.magic, MAGIC, sizeof held.magic) != 0 || held.kind != now.kind)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a noise stream", shown, what);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a %s", shown, what,
+                                kind == DPMF_I_NOISE_RECORD_COUNTER ? "counter" : "noise stream");
     if (held.format < 1 || held.format > now.format)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: 1 to %" PRIu32, what,
                                 shown, held.format, now.format);

@@ -14,7 +14,8 @@ enum {
 
 typedef enum dpmf_i_noise_record_kind {
     DPMF_I_NOISE_RECORD_STATE = 1,
-    DPMF_I_NOISE_RECORD_CHECKPOINT = 2
+    DPMF_I_NOISE_RECORD_CHECKPOINT = 2,
+    DPMF_I_NOISE_RECORD_COUNTER = 3
 } dpmf_i_noise_record_kind;
 
 /* What a file is bound to. The three keys come from the master key alone, so that every other field can be named. */

@@ -113,10 +113,9 @@ class Count(Case):
 
     def test_count_refuses_bad_columns_and_matrices(self):
         file = self.mechanism()
-        for value in ["0", "-1", "x", "1000001"]:
+        for value in ["0", "-1", "1.5", "1000001"]:
             self.refused(2, "count", file, "--columns", value, says="--columns " + value)
         self.refused(2, "count", says="FILE")
-        self.refused(2, "count", file, "--key-file", "x", says="--key-file")
         self.refused(1, "count", self.path("none"))
         matrix = self.write("a.npy", __import__("harness").npy([float(i >= j) for i in range(4) for j in range(4)],
                                                               (4, 4)))

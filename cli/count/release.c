@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the answers of count go, and what a state file promises of them. A batch of lines leaves in this order:
+ *
+ *     1  the lines before it are synced in the output file
+ *     2  the state file has the sums, and the lines of this batch with their place in the output, synced
+ *     3  the lines are written
+ *
+ * So after a kill or a power cut the output is at most a part of one batch behind the state, and that batch is in the
+ * state: whoever goes on writes what is missing of it, the same bytes. An output that is longer than the state knows, or
+ * has other bytes where the last batch goes, belongs to another state: refused. On standard output nobody can tell what
+ * arrived: the lines of a batch that was not the last word of a program that ended well are printed again.
+ */
+#include "count/count.h"
+
+#include "progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MAGIC[8] = "lines 1";
+
+static int fail_output(const release *r, int error) {
+    char shown[SHOWN];
+    return fail(EXIT_UNABLE, "cannot write %s: %s", show(r->path, shown), strerror(error));
+}
+
+/* ---- the output file of a run with a state file ---- */
+
+/* So that a new name survives a power cut. Not every file system can. */
+static void sync_directory(const char *path) {
+    char directory[4096] = ".";
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    if (length >= sizeof directory) return;
+    if (length > 0) memcpy(directory, path, length), directory[length] = '\0';
+    const int place = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (place >= 0 && fsync(place) == 0) close(place);
+}
+
+static int write_file(release *r, const char *bytes, size_t size) {
+    while (size > 0) {
+        const ssize_t written = pwrite(r->file, bytes, size < (1u << 30) ? size : 1u << 30, (off_t)r->note.offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return fail_output(r, errno);
+        r->note.offset += written;
+        bytes += written;
+        size -= (size_t)written;
+        r->written = true;
+    }
+    return 0;
+}
+
+static int sync_file(release *r) {
+    if (!r->written) return 0;
+    if (fdatasync(r->file) != 0) return fail_output(r, errno);
+    r->written = false;
+    return 0;
+}
+
+/* Does the output from the batch's place on hold the beginning of the batch? */
+static int compare_tail(const release *r, const char *text, size_t size) {
+    char shown[SHOWN], piece[4096];
+    for (size_t done = 0; done < size;) {
+        const size_t some = size - done < sizeof piece ? size - done : sizeof piece;
+        const ssize_t got = pread(r->file, piece, some, (off_t)r->note.offset + (off_t)done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return fail_output(r, got < 0 ? errno : EIO);
+        if (memcmp(piece, text + done, (size_t)got) != 0)
+            return fail(EXIT_UNABLE,
+                        "%s was changed: its last lines are not those of the state file, and nothing is released",
+                        show(r->path, shown));
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+/* Brings the output to where the state is; `text` is its last batch. */
+static int mend_file(release *r, const char *text, size_t size, int64_t step) {
+    struct stat info;
+    char shown[SHOWN];
+    if (fstat(r->file, &info) != 0) return fail_output(r, errno);
+    const int64_t length = info.st_size, known = r->note.offset + (int64_t)size;
+    show(r->path, shown);
+    if (step == 0 && length > 0)
+        return fail(EXIT_UNABLE, "%s is there, and the state file has no line: it belongs to another run", shown);
+    if (step > 0 && size == 0 && length == 0 && r->note.offset > 0) {
+        fail(0, "%s is new: lines up to %lld are elsewhere", shown, (long long)step);
+        r->note.offset = 0;
+        return 0;
+    }
+    if (length > known)
+        return fail(EXIT_UNABLE,
+                    "%s has %lld bytes, and the state file knows of %lld: the state file is an older one, and its rows "
+                    "would be used again",
+                    shown, (long long)length, (long long)known);
+    if (length < r->note.offset)
+        return fail(EXIT_UNABLE, "%s has %lld bytes, and the state file knows of %lld: lines are missing", shown,
+                    (long long)length, (long long)known);
+    const size_t there = (size_t)(length - r->note.offset);
+    int code = compare_tail(r, text, there);
+    if (code != 0) return code;
+    r->note.offset = length;
+    r->written = true;
+    return write_file(r, text + there, size - there);
+}
+
+static int open_file(release *r, const char *text, size_t size, int64_t step) {
+    struct stat info;
+    char shown[SHOWN];
+    r->file = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (r->file < 0 || fstat(r->file, &info) != 0) return fail_output(r, errno);
+    if (!S_ISREG(info.st_mode))
+        return fail(EXIT_UNABLE, "cannot write %s: it is not a regular file", show(r->path, shown));
+    sync_directory(r->path);
+    return mend_file(r, text, size, step);
+}
+
+/* ---- opening ---- */
+
+/* What the last program left: its note, and the lines of its last batch. */
+static int read_note(release *r, const char **text, size_t *size) {
+    int64_t all = 0;
+    const char *bytes = dpmf_counter_note(r->counter, &all);
+    *text = NULL;
+    *size = 0;
+    memcpy(r->note.magic, MAGIC, sizeof MAGIC);
+    if (bytes == NULL || dpmf_counter_step(r->counter) == 0) return 0;
+    if (all < (int64_t)sizeof r->note || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) {
+        r->note.lines = dpmf_counter_step(r->counter); /* another program counted: its last answer is its own affair */
+        return 0;
+    }
+    memcpy(&r->note, bytes, sizeof r->note);
+    *text = bytes + sizeof r->note;
+    *size = (size_t)all - sizeof r->note;
+    return 0;
+}
+
+int release_open(release *r, dpmf_counter *counter, const char *path, bool kept) {
+    const char *text;
+    size_t size;
+    r->counter = counter;
+    r->path = path;
+    r->kept = kept;
+    r->file = -1;
+    if (!kept) return rows_open(path, false, &r->rows);
+    const int64_t step = dpmf_counter_step(counter);
+    int code = read_note(r, &text, &size);
+    if (code != 0) return code;
+    if (size > 0 && r->note.to_file != (path != NULL))
+        return fail(EXIT_UNABLE, "the last lines of the state file go %s: there first",
+                    path != NULL ? "to standard output" : "to a file (--out)");
+    r->note.to_file = path != NULL;
+    if (path != NULL) return open_file(r, text, size, step);
+    code = rows_open(NULL, false, &r->rows);
+    if (code != 0 || size == 0) return code;
+    fail(0, "the last lines before %lld may have been printed: they are printed again", (long long)step + 1);
+    return rows_write(&r->rows, text, size);
+}
+
+/* ---- lines ---- */
+
+/* r->text is the note, for which room is left, and then lines. */
+static int commit(release *r) {
+    if (!r->kept) return 0;
+    memcpy(r->text.bytes, &r->note, sizeof r->note);
+    dpmf_status status = dpmf_counter_commit(r->counter, r->text.bytes, (int64_t)r->text.length);
+    return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
+}
+
+int release_lines(release *r) {
+    int code = 0;
+    if (r->text.failed) return fail_memory();
+    if (r->text.length <= sizeof r->note) return 0;
+    if (r->file >= 0) code = sync_file(r);
+    if (code == 0) code = commit(r);
+    const char *lines = r->text.bytes + sizeof r->note;
+    const size_t size = r->text.length - sizeof r->note;
+    if (code == 0) code = r->file >= 0 ? write_file(r, lines, size) : rows_write(&r->rows, lines, size);
+    r->text.length = sizeof r->note;
+    return code;
+}
+
+int release_close(release *r, bool done, bool all_out) {
+    int code = 0;
+    const bool begun = r->kept && all_out && dpmf_counter_step(r->counter) > 0;
+    if (r->file >= 0) {
+        code = sync_file(r);
+        close(r->file);
+        r->file = -1;
+    } else if (done) {
+        code = rows_finish(&r->rows);
+    }
+    rows_close(&r->rows);
+    if (code == 0 && begun) {
+        r->text.length = sizeof r->note; /* no line is left to be written */
+        code = commit(r);
+    }
+    return code;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The counter, for the files that make it: noise/counter.c, noise/counter_rows.c and noise/counter_state.c. */
+#ifndef DPMF_NOISE_COUNTER_H
+#define DPMF_NOISE_COUNTER_H
+
+#include "noise/noise.h"
+
+#include <openssl/evp.h>
+
+__extension__ typedef __int128 dpmf_i_noise_wide;
+
+/* Rows of inputs and answers that a workload's recursion looks back on, the present one included. */
+enum { DPMF_I_NOISE_COUNTER_HISTORY = 3, DPMF_I_NOISE_COUNTER_PLACES_MAX = 60 };
+
+typedef struct dpmf_i_noise_counter_file dpmf_i_noise_counter_file;
+
+struct dpmf_counter {
+    dpmf_noise *noise; /* without a state file of its own */
+    dpmf_workload *workload;
+    int64_t columns, steps;
+    int64_t step;      /* of the next row */
+    int64_t committed; /* rows before this one are in the state file, or were handed out */
+    int q_bands, r_bands, places, clip_rows;
+    int ended; /* rows or the file failed half-way */
+    double clip;
+    double *error;                /* |B[t,:]|, all steps */
+    dpmf_i_noise_wide limit;      /* what numbers must stay below, in steps of the grid */
+    dpmf_i_noise_wide *sum;       /* a row with its noise, x_t on the grid */
+    dpmf_i_noise_wide *total;     /* running sums; NULL: the workload is another */
+    double *noisy;                /* a row of noise */
+    double *x, *o;                /* the last rows of inputs and answers: row t at (t mod HISTORY) * columns */
+    EVP_MD_CTX *input, *scratch;  /* the running hash of the input */
+    int64_t input_size;           /* bytes in it */
+    int64_t input_wanted;         /* after resuming: bytes that the state file knows, until they came again; then 0 */
+    uint8_t input_digest[32];     /* of those */
+    int64_t note_size, note_room; /* of the last commit */
+    uint8_t *note;                /* NULL: none */
+    dpmf_i_noise_counter_file *file; /* NULL: no state file */
+};
+
+/* ---- rows (noise/counter_rows.c) ---- */
+
+/* The grid, and what fits all steps on it; refuses a scale that has none. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *counter);
+
+/* Refuses more rows than the mechanism has steps left. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_fits(const dpmf_counter *counter, int64_t rows);
+
+/* A finite number to the nearest of the grid; 0: it is not finite, or not below the limit. */
+int dpmf_i_noise_counter_round(const dpmf_counter *counter, double value, dpmf_int128 *out);
+double dpmf_i_noise_counter_value(const dpmf_counter *counter, const dpmf_int128 *number);
+
+/* ---- the state file (noise/counter_state.c) ---- */
+
+/* Opens and locks it, and takes what it holds into the counter; or remembers that there is none yet. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_open(dpmf_counter *counter, const char *path);
+
+/* All that the counter holds, on the disk when it returns. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_write(dpmf_counter *counter);
+void dpmf_i_noise_counter_close(dpmf_i_noise_counter_file *file); /* NULL is fine */
+
+#endif
