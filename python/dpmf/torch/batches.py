@@ -14,6 +14,7 @@ from ..keys import KeyBuffer, KeyLike
 from ..mechanism import Mechanism
 from ..sampler import Sampler
 from .group import rank_of
+from .nests import flatten, mapped
 from .randomness import seeded
 
 #: What a tensor of a batch is marked with.
@@ -140,15 +141,7 @@ class _Collate:
     def __call__(self, examples: List[Any]) -> Any:
         if examples:
             return self.collate(examples)
-        return _nothing(self.collate([self.dataset[0]]))
-
-
-def _nothing(batch: Any) -> Any:
-    if isinstance(batch, torch.Tensor):
-        return batch[:0]
-    if isinstance(batch, dict):
-        return {name: _nothing(part) for name, part in batch.items()}
-    return type(batch)(_nothing(part) for part in batch)
+        return mapped(lambda part: part[:0], self.collate([self.dataset[0]]))
 
 
 class Examples(torch.utils.data.Dataset):
@@ -195,14 +188,8 @@ class Loader(torch.utils.data.DataLoader):
 
 def marked(batch: Any, step: int) -> Any:
     """The same batch, its tensors marked."""
-    if isinstance(batch, torch.Tensor):
-        setattr(batch, MARK, step)
-    elif isinstance(batch, dict):
-        for part in batch.values():
-            marked(part, step)
-    elif isinstance(batch, (tuple, list)):
-        for part in batch:
-            marked(part, step)
+    for part in flatten(batch)[0]:
+        setattr(part, MARK, step)
     return batch
 
 
