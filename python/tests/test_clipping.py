@@ -27,13 +27,13 @@ except ImportError:
 B = 12
 
 
-def make(name, route, clip=0.5, **options):
+def make(name, route, clip=0.5, m=None, **options):
     torch.manual_seed(2)
     kind, loss = models.ALL[name]
     model = kind()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     options = {"loss": loss, "key": KEY, **options}
-    return model, dpmf.torch.make_private(model, optimizer, mechanism(), clip, B, clipping=route, **options)
+    return model, dpmf.torch.make_private(model, optimizer, m or mechanism(), clip, B, clipping=route, **options)
 
 
 def sums(private):
@@ -79,7 +79,14 @@ class Routes(Case):
                 self.assertLess(norm, 0.05 * (1 + 1e-6), name)
                 self.assertGreater(norm, 0.05 * (1 - 1e-5), name)
                 private.discard()
-            self.assertIn("up to", private.statement() + clipping.ROUNDED)
+
+    def test_the_statement_says_how_gradients_were_clipped(self):
+        m = mechanism(sigma=None, epsilon=3.0, delta=1e-5)
+        x, y = models.batch_for("mlp", B)
+        for route, words in (("per-example", "exactly"), ("ghost", "holds up to their rounding")):
+            _, private = make("mlp", route, m=m)
+            private.step(x, y, units=range(B))
+            self.assertIn(words, private.statement())
 
     def test_examples_that_are_not_finite_add_nothing(self):
         """One example with NaN, infinities, or values whose squares overflow: the sum of the others, and no error."""

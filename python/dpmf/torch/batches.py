@@ -60,7 +60,7 @@ class BatchSampler(torch.utils.data.Sampler):
         self.rank, self.world = part_of(rank, world, process_group)
         if self.world > 1 and key is None:
             raise errors.ArgumentError("key: %d processes need the same one" % self.world)
-        units = units if isinstance(units, int) else len(units)
+        units = units_of(units)
         with KeyBuffer(key) as memory:
             self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism)
             self._secret = hmac.new(bytes(memory.memory), b"dpmf data loader 1", hashlib.sha256).digest()
@@ -70,6 +70,34 @@ class BatchSampler(torch.utils.data.Sampler):
         self._sizes: Dict[int, int] = {}
         self._handed: Optional[int] = None
         self._first = 0
+
+    @classmethod
+    def for_mechanism(cls, mechanism: Mechanism, data: Any, key: KeyLike = None, **options: Any) -> "BatchSampler":
+        """The sampler that the mechanism's guarantee assumes, over a data set (or its size); options as above.
+
+        >>> from dpmf import evaluate, testing_key
+        >>> m = evaluate("identity", 24, participation="cyclic:3,8", sigma=1.0)
+        >>> sampler = BatchSampler.for_mechanism(m, 96, testing_key(1))
+        >>> sampler.sampler.text, sampler.expected_batch
+        ('cyclic:12', 12.0)
+        """
+        if not isinstance(mechanism, Mechanism):
+            raise errors.ArgumentError("mechanism: a %s, a dpmf.Mechanism is accepted" % type(mechanism).__name__)
+        units = units_of(data)
+        what, (name, _, numbers) = mechanism.sampling, mechanism.participation.text.partition(":")
+        if what == "none":
+            if name == "single":
+                if units < mechanism.steps:
+                    raise errors.ArgumentError(
+                        "data: %d examples, each used once, cannot fill %d steps" % (units, mechanism.steps)
+                    )
+                what = "cyclic:%d" % (units // mechanism.steps)
+            elif name == "full":
+                what = "cyclic:%d" % units
+            else:
+                period = int(numbers.split(",")[1])
+                what = "%s:%d" % ("shuffled" if name == "shuffled" else "cyclic", -(-units // period))
+        return cls(what, units, key, mechanism=mechanism, **options)
 
     @property
     def expected_batch(self) -> float:
@@ -112,6 +140,18 @@ class BatchSampler(torch.utils.data.Sampler):
 
     def __len__(self) -> int:
         return self.sampler.steps - self._position()
+
+
+def units_of(data: Any) -> int:
+    """A number of examples, or the length of a data set."""
+    if isinstance(data, int) and not isinstance(data, bool):
+        return data
+    try:
+        return len(data)
+    except TypeError:
+        raise errors.ArgumentError(
+            "units: a %s, accepted: a number of examples, or a data set that has a length" % type(data).__name__
+        ) from None
 
 
 def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int, int]":
