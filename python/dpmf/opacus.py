@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Correlated noise for Opacus: its hooks and data loading, this library's clipping, noise and accounting.
 
+    made = dpmf.opacus.make_private(model, optimizer, loader, mechanism, clip_norm=1.0, key="run.key")
+
+or, where PrivacyEngine.make_private is called already, beside it:
+
     model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, data_loader=loader,
                                                    noise_multiplier=1.0, max_grad_norm=1.0, poisson_sampling=False)
     dpmf.opacus.attach(optimizer, mechanism, key="run.key", loader=loader, privacy_engine=engine)
@@ -8,29 +12,42 @@
 The noise multiplier handed to Opacus is replaced by the mechanism's. Batches must be drawn as the mechanism assumes
 (`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one. The loader is
 held against that; one that cannot be is counted, and the epsilon that is reported is that of the run that happened.
+
+Ghost clipping (grad_sample_mode="ghost") is accepted with a weaker statement, `Attached.statement`: norms and sums are
+Opacus' own, in floating point. An example whose gradient is not finite has the factor 0; where its NaN gets into the sum of
+its physical batch nevertheless, that sum is left out, because releasing it or refusing it would tell of the example. What is
+left out is then more than one example's part, so that the guarantee holds for data without such values only; dpmf.torch's
+own ghost route computes such batches again without the example.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
+from opacus import PrivacyEngine
 from opacus.accountants import IAccountant
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
+from opacus.optimizers.ddpoptimizer_fast_gradient_clipping import DistributedDPOptimizerFastGradientClipping
+from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from . import errors
 from .keys import KeyLike
 from .mechanism import Mechanism
 from .torch import randomness
 from .torch.batches import BatchSampler
+from .torch.clipping import EXACT, ROUNDED
+from .torch.ghost import factors
 from .torch.group import Group
 from .torch.noise import Rows, make_stream, shard_of
 from .torch.private import NOTHING_LOADED, STATE, check_part
 from .torch.sums import ExactSum
 from .torch.taken import taken_of
 
-__all__ = ["Accountant", "Attached", "attach"]
+__all__ = ["Accountant", "Attached", "Made", "attach", "make_private"]
+
+GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
 class Accountant(IAccountant):
@@ -87,6 +104,7 @@ class Attached:
         key: KeyLike,
         taken: Any,
         options: Dict[str, Any],
+        module: Any = None,
     ):
         self.optimizer, self.mechanism, self._taken = optimizer, mechanism, taken
         self.accountant = Accountant(mechanism, taken)
@@ -108,8 +126,13 @@ class Attached:
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.
         self._multiplier = optimizer.noise_multiplier = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
-        for name in ("clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"):
+        self.ghost = isinstance(optimizer, GHOST)
+        self._module, self._pending = module, -1
+        self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
+        for name in self._names:
             setattr(optimizer, name, getattr(self, name))
+        if self.ghost:
+            module.get_clipping_coef = self._factors
         optimizer._dpmf_attached = self
 
     # ---- in the place of DPOptimizer's own ----
@@ -129,6 +152,30 @@ class Attached:
             p.summed_grad = self._sum.sum[:0]  # Opacus asks only whether there is one
             for part in as_list(p.grad_sample):
                 part._processed = True
+
+    def _factors(self) -> torch.Tensor:
+        """In the place of the ghost module's own: between its two backward passes."""
+        norms = self._module.get_norm_sample()
+        self._pending = len(norms)
+        return factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms)
+
+    def accumulate(self) -> None:
+        """Ghost clipping: the sum of a physical batch, clipped already."""
+        self._check()
+        if self._pending < 0:
+            raise errors.StateError(
+                "there are no clipped gradients since the last step: criterion(model(x), y).backward(), with the criterion "
+                "that Opacus gave, comes before every step"
+            )
+        self._taken.take(self.noise.step, self._pending, [], None, None)
+        if all(p.summed_grad is None for p in self._params):
+            self._sum.zero_()
+        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        if all(bool(torch.isfinite(g).all()) for g in found):
+            self._sum.add_sum(found, self._pending)
+        self._pending = -1
+        for p in self._params:
+            p.summed_grad = self._sum.sum[:0]
 
     def add_noise(self) -> None:
         """A row of correlated noise for all parameters."""
@@ -179,6 +226,13 @@ class Attached:
                 "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
             )
 
+    def statement(self, unit: str = "example") -> str:
+        """The guarantee in sentences, and how gradients were clipped."""
+        found = self._taken.privacy(None)
+        if found is None:
+            return "Nobody has taken part yet.\n"
+        return found.statement(unit) + (ROUNDED if self.ghost else EXACT)
+
     # ---- checkpoints ----
 
     def state_dict(self) -> Dict[str, Any]:
@@ -208,8 +262,10 @@ class Attached:
 
     def detach(self) -> None:
         """Opacus' own clipping and noise again."""
-        for name in ("clip_and_accumulate", "add_noise", "state_dict", "load_state_dict", "_dpmf_attached"):
+        for name in [*self._names, "_dpmf_attached"]:
             self.optimizer.__dict__.pop(name, None)
+        if self.ghost:
+            self._module.__dict__.pop("get_clipping_coef", None)
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
 
@@ -225,6 +281,7 @@ def attach(
     *,
     loader: Any = None,
     privacy_engine: Any = None,
+    module: Any = None,
     **options: Any,
 ) -> Attached:
     """Puts the mechanism's noise in the place of Opacus' own, and the epsilon of the run in that of its accountant.
@@ -232,16 +289,19 @@ def attach(
     loader     what batches come from: the DataLoader that Opacus gave, or a dpmf.torch.BatchSampler. A BatchSampler, and a
                loader in the data's own order, are held against the mechanism. The participations in any other are counted:
                `attached.accountant.counted`, and the epsilon is that of the run that happened so far
+    module     for ghost clipping: the module that Opacus gave, whose clipping factors are computed here
     options    of NoiseStream (state, label, prefetch, threads, ...). The noise state is in optimizer.state_dict() from then
                on, and loading one without it is an error
     """
     if not isinstance(optimizer, DPOptimizer):
         raise errors.ArgumentError("%s is not a DPOptimizer of Opacus" % type(optimizer).__name__)
-    if type(optimizer) not in (DPOptimizer, DistributedDPOptimizer):
+    if type(optimizer) not in (DPOptimizer, DistributedDPOptimizer, *GHOST):
         raise errors.UnsupportedError(
-            "%s: per-example gradients and one clip norm for all layers are accepted (DPOptimizer)"
+            "%s: one clip norm for all layers and all steps, and whole parameters, are accepted (DPOptimizer, ghost clipping)"
             % type(optimizer).__name__
         )
+    if type(optimizer) in GHOST and not hasattr(module, "get_norm_sample"):
+        raise errors.ArgumentError("module: ghost clipping needs the module that Opacus gave")
     if getattr(optimizer, "_dpmf_attached", None) is not None:
         raise errors.ArgumentError("this optimizer has its noise already: detach it first")
     if mechanism.sigma is None:
@@ -257,9 +317,76 @@ def attach(
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
     check_part(batches, rank, world)
-    attached = Attached(optimizer, mechanism, key, taken_of(mechanism, loader), options)
+    attached = Attached(optimizer, mechanism, key, taken_of(mechanism, loader), options, module)
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: attached.noise.step)
+        # Opacus takes the loader's batches for one epoch, and these are those of all epochs.
+        optimizer.expected_batch_size = batches.expected_batch / world
     if privacy_engine is not None:
         privacy_engine.accountant = attached.accountant
     return attached
+
+
+class Made(NamedTuple):
+    """What make_private gives; to be used in the places of those that it was given."""
+
+    model: Any
+    optimizer: DPOptimizer
+    criterion: Any
+    loader: Any
+    engine: PrivacyEngine
+    attached: Attached
+
+
+def make_private(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loader: torch.utils.data.DataLoader,
+    mechanism: Mechanism,
+    clip_norm: float,
+    *,
+    key: KeyLike = None,
+    criterion: Any = None,
+    clipping: str = "per-example",
+    privacy_engine: Optional[PrivacyEngine] = None,
+    wrap_model: bool = True,
+    **options: Any,
+) -> Made:
+    """PrivacyEngine.make_private and `attach` in one call.
+
+    loader      a DataLoader in the data's own order, dpmf.torch.data_loader(data, sampler), or any other, which is counted
+    criterion   for ghost clipping, a module such as torch.nn.CrossEntropyLoss() (None): losses go through what is returned,
+                criterion(model(x), y).backward()
+    clipping    "per-example": gradients of Opacus' hooks, clipped and summed exactly; "ghost": its two backward passes
+    wrap_model  False: hooks on the model itself, which stays what it is (for models of HuggingFace)
+    options     as for `attach`
+    """
+    modes = {"per-example": "hooks", "ghost": "ghost"}
+    if clipping not in modes:
+        raise errors.ArgumentError("clipping = %r, accepted: %s" % (clipping, ", ".join(modes)))
+    if not isinstance(loader, torch.utils.data.DataLoader):
+        raise errors.ArgumentError("loader: a %s, a torch DataLoader is accepted" % type(loader).__name__)
+    engine = PrivacyEngine() if privacy_engine is None else privacy_engine
+    criterion = torch.nn.CrossEntropyLoss() if criterion is None else criterion
+    found = engine.make_private(
+        module=model,
+        optimizer=optimizer,
+        criterion=criterion,
+        data_loader=loader,
+        noise_multiplier=1.0,
+        max_grad_norm=clip_norm,
+        poisson_sampling=False,
+        grad_sample_mode=modes[clipping],
+        wrap_model=wrap_model,
+    )
+    module, private = found[0], found[1]
+    if clipping == "ghost":
+        criterion = found[2]
+    try:
+        attached = attach(
+            private, mechanism, key, loader=found[-1], privacy_engine=engine, module=module, **options
+        )
+    except Exception:
+        module.cleanup() if hasattr(module, "cleanup") else None
+        raise
+    return Made(module if wrap_model else model, private, criterion, found[-1], engine, attached)

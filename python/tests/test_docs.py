@@ -57,7 +57,7 @@ class Docs(Case):
         """A block is a part of the example, or runs after the README's and those before it."""
         example = (REPOSITORY / "examples" / "train_torch.py").read_text(encoding="utf-8")
         own = [block for block in blocks(REPOSITORY / "docs" / "python.md") if block not in example]
-        self.assertEqual(len(own), 4)
+        self.assertEqual(len(own), 7)
         python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
 
     @unittest.skipIf(torch is None, "torch is not installed")

@@ -178,6 +178,93 @@ class Opacus(Case):
         model, optimizer, loader, _, _ = make(m)
         self.refused(dpmf.ArgumentError, "the mechanism has 3 steps", train, model, optimizer, loader)
 
+    def test_one_call_is_the_two(self):
+        m = mechanism("tvblt", STEPS, sigma=None, epsilon=3.0, delta=1e-5)
+        model, optimizer, loader, _, _ = make(m)
+        train(model, optimizer, loader)
+        torch.manual_seed(1)
+        data = torch.utils.data.TensorDataset(torch.randn(48, 5), torch.randint(0, 3, (48,)))
+        other = torch.nn.Linear(5, 3)
+        made = dpmf.opacus.make_private(
+            other,
+            torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9),
+            torch.utils.data.DataLoader(data, batch_size=4),
+            m,
+            0.5,
+            key=KEY,
+        )
+        train(made.model, made.optimizer, made.loader)
+        self.assertTrue(torch.equal(weights(model), weights(made.model)))
+        self.assertIn("exactly", made.attached.statement())
+
+
+def make_ghost(m, batch=4, clip=0.5, sampler=None, **options):
+    torch.manual_seed(1)
+    data = torch.utils.data.TensorDataset(torch.randn(48, 5), torch.randint(0, 3, (48,)))
+    loader = torch.utils.data.DataLoader(data, batch_size=batch)
+    if sampler is not None:
+        loader = dpmf.torch.data_loader(data, dpmf.torch.BatchSampler(sampler, data, KEY, mechanism=m))
+    model = torch.nn.Linear(5, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return dpmf.opacus.make_private(model, optimizer, loader, m, clip, key=KEY, clipping="ghost", **options)
+
+
+def train_ghost(made, loader=None):
+    for x, y in loader or made.loader:
+        made.optimizer.zero_grad()
+        made.criterion(made.model(x), y).backward()
+        made.optimizer.step()
+
+
+@unittest.skipIf(torch is None, "opacus is not installed")
+class Ghost(Case):
+    def test_ghost_mode_gives_the_weights_of_the_exact_route(self):
+        m = mechanism("tvblt", STEPS, sigma=None, epsilon=3.0, delta=1e-5)
+        model, optimizer, loader, _, _ = make(m)
+        train(model, optimizer, loader)
+        for wrap in (True, False):
+            made = make_ghost(m, wrap_model=wrap)
+            train_ghost(made)
+            torch.testing.assert_close(weights(model), weights(made.model), rtol=1e-4, atol=1e-5)
+            self.assertIn("up to", made.attached.statement())
+
+    def test_physical_batches_are_one_row(self):
+        from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+        m = mechanism("bsr", STEPS)
+        whole, parts = make_ghost(m, batch=12), make_ghost(m, batch=12)
+        train_ghost(whole)
+        with BatchMemoryManager(data_loader=parts.loader, max_physical_batch_size=5, optimizer=parts.optimizer) as loader:
+            train_ghost(parts, loader)
+        self.assertEqual(parts.attached.noise.step, 4)
+        torch.testing.assert_close(weights(whole.model), weights(parts.model), rtol=1e-4, atol=1e-5)
+
+    def test_a_sampler_says_the_expected_batch(self):
+        m = mechanism("bsr", 8, participation="cyclic:2,4")
+        made = make_ghost(m, sampler="cyclic:12")
+        train_ghost(made)
+        self.assertEqual((made.optimizer.expected_batch_size, made.attached.noise.step), (12, 8))
+        self.assertFalse(made.attached.accountant.counted)
+
+    def test_values_that_are_not_finite_raise_nothing(self):
+        """Nothing is raised, nothing that is not finite is released."""
+        made = make_ghost(mechanism("bsr", STEPS))
+        for t, (x, y) in enumerate(made.loader):
+            x[1, 2] = (float("nan"), float("inf"), 1e30, 1.0)[t % 4]
+            made.optimizer.zero_grad()
+            made.criterion(made.model(x), y).backward()
+            made.optimizer.step()
+        self.assertTrue(bool(torch.isfinite(weights(made.model)).all()))
+
+    def test_what_is_missing_is_said(self):
+        m = mechanism("bsr", STEPS)
+        made = make_ghost(m)
+        self.refused(dpmf.StateError, "no clipped gradients", made.optimizer.step)
+        made.attached.detach()
+        self.refused(dpmf.ArgumentError, "module", dpmf.opacus.attach, made.optimizer, m, loader=made.loader)
+        self.refused(dpmf.ArgumentError, "clipping = 'flat'", dpmf.opacus.make_private, None, None, None, m, 1.0, clipping="flat")
+        self.refused(dpmf.ArgumentError, "loader", dpmf.opacus.make_private, None, None, [], m, 1.0)
+
 
 if __name__ == "__main__":
     unittest.main(warnings="ignore")

@@ -14,6 +14,7 @@ from ..keys import KeyBuffer, KeyLike
 from ..mechanism import Mechanism
 from ..sampler import Sampler
 from .group import rank_of
+from .nests import flatten, mapped
 from .randomness import seeded
 
 #: What a tensor of a batch is marked with.
@@ -70,7 +71,7 @@ class BatchSampler(torch.utils.data.Sampler):
         self.rank, self.world = part_of(rank, world, process_group)
         if self.world > 1 and key is None:
             raise errors.ArgumentError("key: %d processes need the same one" % self.world)
-        units = units if isinstance(units, int) else len(units)
+        units = units_of(units)
         with KeyBuffer(key) as memory:
             self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism, cap)
             self._secret = hmac.new(bytes(memory.memory), b"dpmf data loader 1", hashlib.sha256).digest()
@@ -82,6 +83,34 @@ class BatchSampler(torch.utils.data.Sampler):
         self._first = 0
         #: Of every batch of this process, padding included; None: batches are as long as they come.
         self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
+
+    @classmethod
+    def for_mechanism(cls, mechanism: Mechanism, data: Any, key: KeyLike = None, **options: Any) -> "BatchSampler":
+        """The sampler that the mechanism's guarantee assumes, over a data set (or its size); options as above.
+
+        >>> from dpmf import evaluate, testing_key
+        >>> m = evaluate("identity", 24, participation="cyclic:3,8", sigma=1.0)
+        >>> sampler = BatchSampler.for_mechanism(m, 96, testing_key(1))
+        >>> sampler.sampler.text, sampler.expected_batch
+        ('cyclic:12', 12.0)
+        """
+        if not isinstance(mechanism, Mechanism):
+            raise errors.ArgumentError("mechanism: a %s, a dpmf.Mechanism is accepted" % type(mechanism).__name__)
+        units = units_of(data)
+        what, (name, _, numbers) = mechanism.sampling, mechanism.participation.text.partition(":")
+        if what == "none":
+            if name == "single":
+                if units < mechanism.steps:
+                    raise errors.ArgumentError(
+                        "data: %d examples, each used once, cannot fill %d steps" % (units, mechanism.steps)
+                    )
+                what = "cyclic:%d" % (units // mechanism.steps)
+            elif name == "full":
+                what = "cyclic:%d" % units
+            else:
+                period = int(numbers.split(",")[1])
+                what = "%s:%d" % ("shuffled" if name == "shuffled" else "cyclic", -(-units // period))
+        return cls(what, units, key, mechanism=mechanism, **options)
 
     @property
     def expected_batch(self) -> float:
@@ -127,6 +156,18 @@ class BatchSampler(torch.utils.data.Sampler):
         return self.sampler.steps - self._position()
 
 
+def units_of(data: Any) -> int:
+    """A number of examples, or the length of a data set."""
+    if isinstance(data, int) and not isinstance(data, bool):
+        return data
+    try:
+        return len(data)
+    except TypeError:
+        raise errors.ArgumentError(
+            "units: a %s, accepted: a number of examples, or a data set that has a length" % type(data).__name__
+        ) from None
+
+
 def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int, int]":
     """(rank, processes) of the group; what is given must agree with it."""
     found = rank_of(group)
@@ -154,15 +195,7 @@ class _Collate:
     def __call__(self, examples: List[Any]) -> Any:
         if examples:
             return self.collate(examples)
-        return _nothing(self.collate([self.dataset[0]]))
-
-
-def _nothing(batch: Any) -> Any:
-    if isinstance(batch, torch.Tensor):
-        return batch[:0]
-    if isinstance(batch, dict):
-        return {name: _nothing(part) for name, part in batch.items()}
-    return type(batch)(_nothing(part) for part in batch)
+        return mapped(lambda part: part[:0], self.collate([self.dataset[0]]))
 
 
 class Examples(torch.utils.data.Dataset):
@@ -209,14 +242,8 @@ class Loader(torch.utils.data.DataLoader):
 
 def marked(batch: Any, step: int) -> Any:
     """The same batch, its tensors marked."""
-    if isinstance(batch, torch.Tensor):
-        setattr(batch, MARK, step)
-    elif isinstance(batch, dict):
-        for part in batch.values():
-            marked(part, step)
-    elif isinstance(batch, (tuple, list)):
-        for part in batch:
-            marked(part, step)
+    for part in flatten(batch)[0]:
+        setattr(part, MARK, step)
     return batch
 
 

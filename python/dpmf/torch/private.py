@@ -7,7 +7,6 @@ import math
 from typing import Any, Callable, Dict, Optional
 
 import torch
-from torch.func import functional_call, grad, vmap
 
 from .. import errors
 from ..keys import KeyLike
@@ -15,14 +14,14 @@ from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
 from .batches import BatchSampler
+from .clipping import Loss, PerExample, choose, chunk_for
 from .group import Group, rank_of
+from .nests import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
 from .sums import ExactSum
 from .taken import taken_of
 
-#: Per-example gradients that are in memory at once, when `chunk` is not given: 64 million numbers.
-CHUNK_NUMBERS = 1 << 26
 STATE = "dpmf"
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
@@ -40,7 +39,8 @@ class Private:
         mechanism: Mechanism,
         clip_norm: float,
         expected_batch: float,
-        loss: Callable[..., torch.Tensor],
+        loss: Optional[Callable[..., torch.Tensor]],
+        clipping: str,
         chunk: Optional[int],
         group: Any,
         taken: Any,
@@ -51,13 +51,21 @@ class Private:
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
         self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
-        self._loss, self._taken = loss, taken
+        self._taken = taken
         self._params, self._others = trained_parameters(model, optimizer)
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
         self._group = Group(group, device)
         self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
-        self._chunk = chunk or max(1, CHUNK_NUMBERS // dim)
+        name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
+        self._own_chunk = chunk is None
+        if name == "ghost":
+            from .ghost import Ghost
+
+            self._route: Any = Ghost(model, self._params, Loss(loss), self.clip_norm, chunk or 0)
+        else:
+            least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
+            self._route = PerExample(model, self._params, self._others, Loss(loss), least)
         self._shard = shard_of(dim, self._group.rank, self._group.world)
         self.noise = make_stream(mechanism, dim, clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
@@ -67,7 +75,6 @@ class Private:
         self._group.same(
             {"mechanism": mechanism.digest, "key": self.noise._commitment, **self._identity(), "clip norm": self.clip_norm}
         )
-        self._gradients = vmap(grad(self._example_loss), in_dims=(None, 0, 0), randomness="different")
         optimizer._dpmf_private = True  # type: ignore[attr-defined]
         self._hooks = [
             optimizer.register_step_pre_hook(self._guard),
@@ -77,10 +84,12 @@ class Private:
 
     # ---- one step ----
 
-    def step(self, inputs: Any = None, *targets: torch.Tensor, drawn_for: Optional[int] = None, units: Any = None) -> None:
-        """One logical step: of these examples, or of what `accumulate` has gathered if none are given."""
-        if inputs is not None:
-            self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units)
+    def step(
+        self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
+    ) -> None:
+        """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given."""
+        if inputs is not None or keywords:
+            self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units, **keywords)
         elif not self._accumulated:
             raise errors.ArgumentError("a step of no batch: accumulate first, an empty one if need be")
         self._check()
@@ -120,34 +129,30 @@ class Private:
         return whole
 
     def accumulate(
-        self, inputs: Any, *targets: torch.Tensor, drawn_for: Optional[int] = None, units: Any = None
+        self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
     ) -> None:
         """Adds the clipped gradients of a micro-batch to the sum of the step that is under way.
 
+        inputs      a tensor; a tuple or list: the model's positional inputs; a mapping: its keyword inputs; a dataclass or
+                    any other nest of tensors: its one input. The first dimension of every tensor is the examples
+        targets     what the loss takes after the model's outputs
+        keywords    keyword inputs of the model
         drawn_for   the step that the sampler drew these examples for, where it cannot be seen: batches of data_loader carry
                     it, and others must say it (`for batch in sampler: ... drawn_for=batch.step`)
         units       without a sampler: the numbers of these examples, by which participations are counted
         """
-        inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-        count = len(inputs[0])
-        if any(len(part) != count for part in inputs + targets):
-            raise errors.ArgumentError(
-                "inputs and targets of %s examples: as many of each are accepted"
-                % [len(part) for part in inputs + targets]
-            )
+        examples = Examples(inputs, targets, keywords)
         self._check()
         if self.noise.step >= self.mechanism.steps:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
             )
-        real = self._taken.take(self.noise.step, count, inputs + targets, drawn_for, units)
+        real = self._taken.take(self.noise.step, examples.count, examples.tensors, drawn_for, units)
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
             self._sum.zero_()
         self._accumulated = True
-        for first in range(0, count, self._chunk):
-            last = min(first + self._chunk, count)
-            self._add_chunk(tuple(p[first:last] for p in inputs), tuple(p[first:last] for p in targets), real - first)
+        self._route.add(self._sum, examples, real)
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -165,17 +170,6 @@ class Private:
         if self._lost:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
 
-    def _example_loss(self, parameters: Dict[str, torch.Tensor], inputs: Any, targets: Any) -> torch.Tensor:
-        one = tuple(part.unsqueeze(0) for part in inputs)
-        outputs = functional_call(self.model, (parameters, self._others), one)
-        return self._loss(outputs, *[part.unsqueeze(0) for part in targets])
-
-    def _add_chunk(self, inputs: Any, targets: Any, real: int) -> None:
-        """Gradients of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
-        parameters = {name: p.detach() for name, p in self._params.items()}
-        gradients = self._gradients(parameters, inputs, targets).values()
-        self._sum.add([g[: max(real, 0)] for g in gradients])
-
     # ---- the optimizer's hooks ----
 
     def _guard(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -186,7 +180,8 @@ class Private:
 
     def _identity(self) -> Dict[str, Any]:
         # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
-        return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._chunk}
+        return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._route.chunk,
+                "clipping": self._route.name}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
         self._may_go_on()
@@ -210,6 +205,8 @@ class Private:
             )
         own = state[STATE]
         for name, value in self._identity().items():
+            if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
+                continue  # that of the run that goes on, whatever memory is free here
             if own.get(name) != value:
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
         noise = dict(own.get("noise") or {})
@@ -219,6 +216,7 @@ class Private:
         if "random" not in own:
             raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
+        self._route.chunk = own["chunk"]
         self.discard()
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
         randomness.restore(own["random"])
@@ -240,6 +238,11 @@ class Private:
     @property
     def steps_taken(self) -> int:
         return self.noise.step
+
+    @property
+    def clipping(self) -> str:
+        """The route that gradients take, "per-example" or "ghost"; `clipping_reason` says why."""
+        return self._route.name
 
     @property
     def counted(self) -> bool:
@@ -266,9 +269,10 @@ class Private:
         found = self.privacy()
         if found is None:
             return "Nobody has taken part yet.\n"
+        said = found.statement(unit) + self._route.sentence
         if not self.counted:
-            return found.statement(unit)
-        return found.statement(unit) + (
+            return said
+        return said + (
             "This is the guarantee of the run that happened: the loader could not be checked against what the mechanism "
             "assumes, and the participations of every %s over %d steps were counted.\n" % (unit, self.steps_taken)
         )
@@ -279,6 +283,7 @@ class Private:
             hook.remove()
         self.optimizer._dpmf_private = False  # type: ignore[attr-defined]
         self.discard()
+        self._route.close()
         self.noise.close()
 
     def __enter__(self) -> "Private":
@@ -295,7 +300,8 @@ def make_private(
     clip_norm: float,
     expected_batch: Optional[float] = None,
     *,
-    loss: Callable[..., torch.Tensor] = torch.nn.functional.cross_entropy,
+    loss: Optional[Callable[..., torch.Tensor]] = None,
+    clipping: str = "per-example",
     sampler: Any = None,
     key: KeyLike = None,
     chunk: Optional[int] = None,
@@ -308,13 +314,19 @@ def make_private(
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
     clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
     expected_batch   what sums are divided by; the sampler's, where one is given
-    loss             loss(outputs, *targets) of a batch of one example
+    loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
+                     as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
+    clipping         "per-example": every example's gradient, clipped and summed exactly. "ghost": by Opacus, in two backward
+                     passes, for models whose gradients of a batch do not fit; its bound holds up to rounding. "auto": ghost
+                     where it is possible and the gradients of a batch are above 2^26 numbers; `clipping` and
+                     `clipping_reason` of what is returned say which and why, and so does its statement
     sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
                      resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
                      is that of the run that happened. None: the same, by units= at every step
     key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
                      cannot be resumed
-    chunk            examples whose gradients are in memory at once
+    chunk            examples that are worked on at once. None: as many as a quarter of the free memory holds (a run that is
+                     resumed takes those of its checkpoint); ghost: all that `accumulate` is given
     process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
                      added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
                      process needs the same key and a BatchSampler, and must call `step` for its part of every batch
@@ -351,7 +363,7 @@ def make_private(
         model = model.module
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, chunk, process_group, taken, key, options
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, chunk, process_group, taken, key, options
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)

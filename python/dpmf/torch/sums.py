@@ -81,6 +81,15 @@ class ExactSum:
         else:
             self._add_by_torch(flat)
 
+    def add_sum(self, gradients: Sequence[torch.Tensor], count: int) -> None:
+        """Adds a sum of `count` examples that were clipped elsewhere; what rounds there stays rounded."""
+        if self.added + count > self.units:
+            raise errors.ArgumentError("more than %d examples in a step" % self.units)
+        self.added += count
+        most = float(count * self._most)
+        for g, part in zip(gradients, self.sum.split([g.numel() for g in gradients])):
+            part.add_((g.detach().reshape(-1).double() / self.grid).round_().clamp_(-most, most).to(torch.int64))
+
     def _add_by_library(self, flat: List[torch.Tensor], kind: torch.dtype) -> None:
         parts = (abi.dpmf_segment * len(flat))(*[abi.dpmf_segment(g.data_ptr(), g.shape[1]) for g in flat])
         sums = ctypes.cast(self.sum.data_ptr(), ctypes.POINTER(ctypes.c_int64))

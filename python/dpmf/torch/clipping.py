@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two ways to clipped gradients: one gradient of each example on the exact grid, or ghost clipping by Opacus.
+
+Which is taken, and why, is said by `Private.clipping` and `Private.clipping_reason`, and by the statement of the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch.func import functional_call, grad, vmap
+
+from .. import errors
+from .nests import Examples
+from .sums import ExactSum
+
+ROUTES = ("auto", "per-example", "ghost")
+#: Above so many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
+#: free just now: the same call takes the same route everywhere.
+GHOST_ABOVE = 1 << 26
+#: Of the free memory, what gradients of examples may take. Each is there about three times: itself, what backward passes
+#: keep for it, a copy on the way; the rest is for the activations, which nobody knows beforehand.
+SHARE, COPIES = 0.25, 3
+
+EXACT = (
+    "Gradients were clipped one example at a time and summed in integers: no example moved a sum by more than the clip norm, "
+    "exactly.\n"
+)
+ROUNDED = (
+    "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
+    "their rounding, and data that is made for it can make the roundings large. clipping='per-example' is exact.\n"
+)
+
+
+class Loss:
+    """loss(outputs, *targets); None: what the model itself gives as .loss, or the cross entropy of its outputs or logits."""
+
+    def __init__(self, function: Optional[Callable[..., torch.Tensor]]):
+        self.function = function
+
+    def of_one(self, outputs: Any, targets: Sequence[Any]) -> torch.Tensor:
+        """Of a batch of one example."""
+        if self.function is not None:
+            found = self.function(outputs, *targets)
+        else:
+            found = member(outputs, "loss")
+            if found is None and not targets:
+                raise errors.ArgumentError(
+                    "targets: there are none, loss= is not given, and the model's outputs have no .loss"
+                )
+            if found is None:
+                logits = member(outputs, "logits")
+                found = torch.nn.functional.cross_entropy(outputs if logits is None else logits, *targets)
+        if not isinstance(found, torch.Tensor) or found.numel() != 1:
+            raise errors.ArgumentError(
+                "loss: it gave %s for one example, one number is accepted"
+                % (tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__,)
+            )
+        return found.reshape(())
+
+
+def member(outputs: Any, name: str) -> Any:
+    """outputs.name or outputs["name"]; None: there is none."""
+    if isinstance(outputs, torch.Tensor):
+        return None
+    found = getattr(outputs, name, None)
+    return outputs.get(name) if found is None and isinstance(outputs, Mapping) else found
+
+
+class PerExample:
+    """Every example's gradient, clipped on the grid and summed in integers: exact."""
+
+    name, sentence = "per-example", EXACT
+
+    def __init__(self, model: Any, trained: Dict[str, Any], others: Dict[str, Any], loss: Loss, chunk: int):
+        self._model, self._trained, self._others, self._loss = model, trained, others, loss
+        self.chunk = chunk
+
+    def add(self, sums: ExactSum, examples: Examples, real: int) -> None:
+        """Gradients of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
+        parameters = {name: p.detach() for name, p in self._trained.items()}
+
+        def loss_of_one(parameters: Dict[str, torch.Tensor], tensors: List[torch.Tensor]) -> torch.Tensor:
+            positional, named, targets = examples.call([t.unsqueeze(0) for t in tensors])
+            outputs = functional_call(self._model, (parameters, self._others), positional, named)
+            return self._loss.of_one(outputs, targets)
+
+        gradients = vmap(grad(loss_of_one), in_dims=(None, 0), randomness="different")
+        for first in range(0, examples.count, self.chunk):
+            last = min(first + self.chunk, examples.count)
+            found = gradients(parameters, examples.part(first, last)).values()
+            sums.add([g[: max(real - first, 0)] for g in found])
+
+    def close(self) -> None:
+        pass
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on a device now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            found = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as most, open(
+            "/sys/fs/cgroup/memory.current", encoding="ascii"
+        ) as now:
+            found = min(found, max(int(most.read()) - int(now.read()), 0))
+    except (OSError, ValueError, StopIteration):
+        pass  # no such files, or "max": no limit
+    return found
+
+
+def chunk_for(trained: Dict[str, Any], device: torch.device) -> int:
+    """Examples whose gradients are in memory at once, by what is free."""
+    each = sum(p.numel() * p.element_size() for p in trained.values()) * COPIES
+    return max(1, min(int(free_memory(device) * SHARE) // each, 1 << 16))
+
+
+def choose(clipping: str, numbers: float, model: Any) -> Tuple[str, str]:
+    """(route, why) for a batch whose gradients hold so many numbers."""
+    if clipping not in ROUTES:
+        raise errors.ArgumentError("clipping = %r, accepted: %s" % (clipping, ", ".join(ROUTES)))
+    if clipping != "auto":
+        return clipping, "clipping=%r was asked for" % clipping
+    if numbers <= GHOST_ABOVE:
+        return "per-example", "the gradients of a batch are %.3g numbers, which fit, and this route is exact" % numbers
+    from .ghost import why_not
+
+    reason = why_not(model)
+    if reason is not None:
+        return "per-example", "ghost clipping is not possible: " + reason
+    return "ghost", "the gradients of a batch would be %.3g numbers, above %.3g" % (numbers, GHOST_ABOVE)

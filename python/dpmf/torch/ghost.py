@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ghost clipping (Li et al. 2022, Bu et al. 2023) with the hooks of Opacus: norms first, then one clipped gradient.
+
+A first backward pass through Opacus' hooks gives the norm n_i of every example's gradient without the gradient itself, where
+a layer allows it; a second one is that of sum_i min(1, clip / n_i) loss_i. So no gradient of an example is ever formed, and
+a step costs two backward passes. What one example adds has norm at most clip up to rounding: norms are computed in double
+(on the CPU; a square of a float neither underflows nor overflows there) and are 2^-19 of themselves on the safe side, but the
+second pass rounds in the model's own precision.
+
+An example whose norm is not finite has the factor 0. That is not enough: 0 x NaN is NaN in a weight's gradient, which is the
+whole batch's. So a sum that is not finite is computed again in halves, down to the example alone, which then adds 0. Nothing
+is raised or said about it; what remains visible is the time that the step took.
+
+Hooks do not see a weight that is used without its module (a product with another layer's weight, say), and the norms would be
+too small. So before the first batch the norms of two made-up examples of its shapes are held against autograd's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+from torch.func import vmap
+
+from .. import errors
+from .clipping import ROUNDED, Loss, member
+from .nests import Examples, flatten
+from .sums import ExactSum
+
+try:
+    from opacus.grad_sample import GradSampleHooksFastGradientClipping as Hooks
+except ImportError:
+    Hooks = None  # type: ignore[assignment, misc]
+
+#: Relative; norms in float have errors of about 2^-22.
+SAFE_SIDE = 2.0**-19
+#: Of norms by hooks and by autograd: roundings are far below, a weight that hooks do not see is far above.
+TOLERANCE = 1e-3
+
+
+def why_not(model: torch.nn.Module) -> Optional[str]:
+    """None: ghost clipping can be tried."""
+    if Hooks is None:
+        return "Opacus is not installed (pip install opacus)"
+    found = Hooks.validate(model)
+    return None if not found else " ".join(str(error) for error in found)
+
+
+def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    def norms(layer: Any, activations: List[torch.Tensor], backprops: torch.Tensor) -> Any:
+        activations = [a.contiguous() for a in activations]  # Opacus takes views of them
+        if backprops.device.type == "cpu":
+            activations = [a.double() if a.is_floating_point() else a for a in activations]
+            backprops = backprops.double()
+        return function(layer, activations, backprops)
+
+    return norms
+
+
+def factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
+    """What losses are multiplied with; 0 where the norm is not finite."""
+    found = (clip * (1 - SAFE_SIDE) / norms).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
+
+
+def norms_of(parameters: Sequence[Any]) -> torch.Tensor:
+    """Over all parameters, from what Opacus' hooks left on each."""
+    return torch.stack([p._norm_sample.double() for p in parameters]).square().sum(0).sqrt()
+
+
+if Hooks is not None:
+
+    class GhostHooks(Hooks):
+        """Opacus' hooks; a layer that shares a parameter with another has its gradients formed, and their norm taken."""
+
+        def __init__(self, model: torch.nn.Module, clip: float):
+            owners: Dict[int, int] = {}
+            for module in model.modules():
+                for p in module.parameters(recurse=False):
+                    owners[id(p)] = owners.get(id(p), 0) + 1
+            self._shared = {p for p, count in owners.items() if count > 1}
+            self.NORM_SAMPLERS = {kind: _in_double(function) for kind, function in Hooks.NORM_SAMPLERS.items()}
+            super().__init__(model, loss_reduction="sum", max_grad_norm=clip, use_ghost_clipping=True)
+
+        def _set(self, module: torch.nn.Module) -> None:
+            self.use_ghost_clipping = not any(id(p) in self._shared for p in module.parameters(recurse=False))
+
+        def capture_activations_hook(self, module: Any, forward_input: Any, _forward_output: Any) -> None:
+            self._set(module)
+            super().capture_activations_hook(module, forward_input, _forward_output)
+
+        def capture_backprops_hook(self, module: Any, *arguments: Any, **named: Any) -> None:
+            self._set(module)
+            super().capture_backprops_hook(module, *arguments, **named)
+
+        def reset(self) -> None:
+            """Nothing of an earlier batch is left."""
+            for module in self._module.modules():
+                module.__dict__.pop("activations", None)
+                module.__dict__.pop("max_batch_len", None)
+            for p in self._module.parameters():
+                p._forward_counter = 0
+                p.grad_sample = None
+                for name in ("_norm_sample", "_current_grad_sample"):
+                    p.__dict__.pop(name, None)
+
+
+class Ghost:
+    """The clipped gradients of a micro-batch, summed in floating point, in two backward passes."""
+
+    name, sentence = "ghost", ROUNDED
+
+    def __init__(self, model: torch.nn.Module, trained: Dict[str, Any], loss: Loss, clip: float, chunk: int):
+        reason = why_not(model)
+        if reason is not None:
+            raise errors.UnsupportedError("clipping='ghost': " + reason)
+        self._model, self._trained, self._loss, self._clip = model, trained, loss, clip
+        self._parameters = list(trained.values())
+        self.chunk, self._tried = chunk, False
+        self._hooks = GhostHooks(model, clip)
+        self._hooks.disable_hooks()
+
+    def add(self, sums: ExactSum, examples: Examples, real: int) -> None:
+        """Of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
+        if real == 0:
+            return
+        if not all(module.training for module in self._model.modules() if any(True for _ in own_trained(module))):
+            raise errors.UnsupportedError(
+                "clipping='ghost' needs trained layers in training mode, as Opacus' hooks do: model.train()"
+            )
+        if not self._tried:
+            self._try(examples)
+            self._tried = True
+        chunk = self.chunk or examples.count
+        for first in range(0, examples.count, chunk):
+            self._add(sums, examples, first, min(first + chunk, examples.count), real)
+
+    def _add(self, sums: ExactSum, examples: Examples, first: int, last: int, real: int) -> None:
+        if first >= real:
+            return
+        found = self._clipped(examples, examples.part(first, last), real - first)
+        if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
+            sums.add_sum(found, min(last, real) - first)
+        elif last - first == 1:
+            sums.add_sum([torch.zeros_like(g) for g in found], 1)
+        else:
+            middle = (first + last) // 2
+            devices = [found[0].device] if found[0].device.type == "cuda" else []
+            with torch.random.fork_rng(devices):  # whoever draws next draws what it would have drawn
+                self._add(sums, examples, first, middle, real)
+                self._add(sums, examples, middle, last, real)
+
+    def _losses(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Of every example, by one pass of the model."""
+        positional, named, targets = examples.call(tensors)
+        outputs = self._model(*positional, **named)
+        if self._loss.function is None and member(outputs, "loss") is not None:
+            raise errors.UnsupportedError(
+                "clipping='ghost' needs the loss of every example, and the model's own .loss is one number for all of them: "
+                "give loss=, a function of (outputs, *targets), or take clipping='per-example'"
+            )
+        parts, build = flatten((outputs, targets))
+
+        def of_one(*one: torch.Tensor) -> torch.Tensor:
+            return self._loss.of_one(*build([part.unsqueeze(0) for part in one]))
+
+        return vmap(of_one, randomness="different")(*parts)
+
+    def _norms(self, losses: torch.Tensor) -> torch.Tensor:
+        torch.autograd.grad(losses.sum(), self._parameters, retain_graph=True, allow_unused=True)
+        for name, p in self._trained.items():
+            if getattr(p, "_norm_sample", None) is None or len(p._norm_sample) != len(losses):
+                raise errors.UnsupportedError(
+                    "clipping='ghost': the parameter %s is used in a way that Opacus' hooks do not see, so that norms of "
+                    "gradients are not known; clipping='per-example' is accepted" % name
+                )
+        return norms_of(self._parameters)
+
+    def _clipped(self, examples: Examples, tensors: Sequence[torch.Tensor], real: int) -> List[torch.Tensor]:
+        self._hooks.reset()
+        self._hooks.enable_hooks()
+        try:
+            with torch.enable_grad():
+                losses = self._losses(examples, tensors)
+                norms = self._norms(losses)
+                self._hooks.disable_hooks()
+                factor = factors(norms, self._clip).to(losses)
+                factor[real:] = 0
+                weighted = (losses * factor).sum()
+                found = torch.autograd.grad(weighted, self._parameters, allow_unused=True)
+        finally:
+            self._hooks.disable_hooks()
+            self._hooks.reset()
+        return [torch.zeros_like(p) if g is None else g for g, p in zip(found, self._parameters)]
+
+    # ---- do the hooks see all there is? ----
+
+    def _try(self, examples: Examples) -> None:
+        devices = [p.device for p in self._parameters[:1] if p.device.type == "cuda"]
+        told = "the norms of made-up examples are not finite numbers above 0"
+        for whole in (1, 0):  # numbers of classes and tokens, masks: what may be asked with 1, or else with 0
+            with torch.random.fork_rng(devices):
+                torch.manual_seed(1)
+                tensors = [
+                    torch.randn_like(t[:1].expand(2, *t.shape[1:]), memory_format=torch.contiguous_format)
+                    if t.is_floating_point()
+                    else torch.full_like(t[:1].expand(2, *t.shape[1:]), whole, memory_format=torch.contiguous_format)
+                    for t in examples.tensors
+                ]
+                try:
+                    by_hooks, by_autograd = self._both_norms(examples, tensors)
+                except errors.Error:
+                    raise
+                except Exception as error:  # the model's own, about such inputs
+                    told = "%s: %s" % (type(error).__name__, error)
+                    continue
+            if not bool((torch.isfinite(by_autograd) & (by_autograd > 0)).all()):
+                continue
+            if bool(((by_hooks - by_autograd).abs() > TOLERANCE * by_autograd).any()):
+                raise errors.UnsupportedError(
+                    "clipping='ghost': for made-up examples of these shapes Opacus' hooks find gradients of norm %s, and "
+                    "autograd %s. A layer mixes examples, or a weight is used without its module; clipping='per-example' "
+                    "is accepted" % (by_hooks.tolist(), by_autograd.tolist())
+                )
+            return
+        raise errors.UnsupportedError(
+            "clipping='ghost' could not be tried out on this model (%s); clipping='per-example' is accepted" % told
+        )
+
+    def _both_norms(self, examples: Examples, tensors: List[torch.Tensor]) -> Any:
+        self._hooks.reset()
+        self._hooks.enable_hooks()
+        try:
+            with torch.enable_grad():
+                losses = self._losses(examples, tensors)
+                by_hooks = self._norms(losses)
+                self._hooks.disable_hooks()
+                alone = []
+                for loss in losses:
+                    found = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
+                    squares = [g.double().square().sum() for g in found if g is not None]
+                    alone.append(torch.stack(squares).sum().sqrt())
+        finally:
+            self._hooks.disable_hooks()
+            self._hooks.reset()
+        return by_hooks.detach(), torch.stack(alone)
+
+    def close(self) -> None:
+        self._hooks.cleanup()
+
+
+def own_trained(module: torch.nn.Module) -> Any:
+    return (p for p in module.parameters(recurse=False) if p.requires_grad)
