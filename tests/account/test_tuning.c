@@ -26,7 +26,7 @@ static double epsilon_of(double sigma, double delta, const dpmf_account_options 
 }
 
 /* A Gaussian with epsilon 1 at delta 1e-6; values of a program of its own, to three decimals. */
-static void test_known_values(void **state) {
+static void test_known_values_come_out(void **state) {
     dpmf_privacy one;
     (void)state;
     check_ok(dpmf_calibrate_sigma(1, 1e-6, NULL, &one));
@@ -62,7 +62,7 @@ static void test_one_run_is_the_run(void **state) {
     dpmf_tuning once = {DPMF_TUNING_NEGATIVE_BINOMIAL, 0, 0.5, 1};
     dpmf_privacy tuned, plain;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.02, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.02, 0, 0, 0};
     o.compositions = 200;
     check_ok(dpmf_account_tuning(1, 1e-6, &o, &once, &tuned));
     check_ok(dpmf_account_epsilon(1, 1e-6, &o, &plain));
@@ -75,7 +75,7 @@ static void test_more_runs_cost_more(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     double before = 0;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0};
     o.compositions = 500;
     for (double mean = 2; mean <= 2000; mean *= 10) {
         const double found = epsilon_of(1, 1e-6, &o, binomial(1, mean));
@@ -84,7 +84,7 @@ static void test_more_runs_cost_more(void **state) {
     }
 }
 
-static void test_texts(void **state) {
+static void test_texts_are_read_and_written(void **state) {
     static const char *const accepted[] = {"poisson:10", "negative-binomial:0,0.25", "negative-binomial:-0.5,1"};
     static const char *const refused[] = {"",
                                           "poisson",
@@ -113,9 +113,9 @@ static void test_what_has_no_divergences_is_refused(void **state) {
     const dpmf_tuning t = {DPMF_TUNING_POISSON, 3, 0, 0};
     dpmf_privacy p;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0};
     assert_int_equal(dpmf_account_tuning(1, 1e-6, &o, &t, &p), DPMF_ERROR_UNSUPPORTED);
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0};
     o.batch_cap = 20;
     o.units = 100;
     assert_int_equal(dpmf_account_tuning(1, 1e-6, &o, &t, &p), DPMF_ERROR_UNSUPPORTED);
@@ -123,11 +123,11 @@ static void test_what_has_no_divergences_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_values),
+        cmocka_unit_test(test_known_values_come_out),
         cmocka_unit_test(test_no_worse_than_any_orders),
         cmocka_unit_test(test_one_run_is_the_run),
         cmocka_unit_test(test_more_runs_cost_more),
-        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_texts_are_read_and_written),
         cmocka_unit_test(test_what_has_no_divergences_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
