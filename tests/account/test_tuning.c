@@ -62,7 +62,7 @@ static void test_one_run_is_the_run(void **state) {
     dpmf_tuning once = {DPMF_TUNING_NEGATIVE_BINOMIAL, 0, 0.5, 1};
     dpmf_privacy tuned, plain;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.02, 0, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.02, 0, 0, 0, 0};
     o.compositions = 200;
     check_ok(dpmf_account_tuning(1, 1e-6, &o, &once, &tuned));
     check_ok(dpmf_account_epsilon(1, 1e-6, &o, &plain));
@@ -75,7 +75,7 @@ static void test_more_runs_cost_more(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     double before = 0;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0, 0};
     o.compositions = 500;
     for (double mean = 2; mean <= 2000; mean *= 10) {
         const double found = epsilon_of(1, 1e-6, &o, binomial(1, mean));
@@ -113,9 +113,9 @@ static void test_what_has_no_divergences_is_refused(void **state) {
     const dpmf_tuning t = {DPMF_TUNING_POISSON, 3, 0, 0};
     dpmf_privacy p;
     (void)state;
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0, 0};
     assert_int_equal(dpmf_account_tuning(1, 1e-6, &o, &t, &p), DPMF_ERROR_UNSUPPORTED);
-    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0};
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.1, 0, 0, 0, 0};
     o.batch_cap = 20;
     o.units = 100;
     assert_int_equal(dpmf_account_tuning(1, 1e-6, &o, &t, &p), DPMF_ERROR_UNSUPPORTED);
