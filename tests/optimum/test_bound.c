@@ -8,6 +8,7 @@
 #include "base/linalg.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
+#include "support/sensitivity_reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -243,9 +244,9 @@ static void test_losses_keep_the_published_upper_bounds(void **unused) {
 static void test_bounds_of_several_participations_are_the_known_ones(void **unused) {
     dpmf_lower_bound b = prefix_bound(2000, "cyclic:20,100");
     (void)unused;
-    assert_just_below(b.rms_loss * b.rms_loss * 2000, 653163.05, 0.05); /* stopped early */
+    assert_just_below(b.rms_loss * b.rms_loss * 2000, 653163.05, 0.003);
     assert_just_below(b.max_loss, 20, 1e-11);
-    assert_non_null(strstr(b.scope, "not converged"));
+    assert_non_null(strstr(b.scope, "foretold by shorter epochs"));
     dpmf_lower_bound other = prefix_bound(2000, "shuffled:20,100");
     assert_true(other.rms_loss == b.rms_loss && other.max_loss == b.max_loss);
     assert_non_null(strstr(other.scope, "which is part of this one"));
@@ -292,15 +293,14 @@ static void test_the_bound_is_the_least_loss_of_all_mechanisms(void **unused) {
     assert_int_equal(rows, 20);
 }
 
-/* Of vectors: what the library prints, never below the true one. */
+/* By brute force over vector contributions: what these reach, never above the truth. */
 static double sensitivity_of(const dpmf_strategy *c, const char *participation) {
     dpmf_participation *p = NULL;
-    dpmf_sensitivity found;
+    reference r = {.starts = 10, .seed = 11};
     check_ok(dpmf_participation_parse(participation, dpmf_strategy_steps(c), &p));
-    check_ok(dpmf_sensitivity_compute(c, p, NULL, &found));
-    assert_true(found.kind == DPMF_EXACT || found.kind == DPMF_UPPER_BOUND);
+    reference_run(&r, c, p);
     dpmf_participation_free(p);
-    return found.value;
+    return sqrt(r.reached);
 }
 
 /* Random workloads, weights and strategies, all participations: nothing is below the bound. */
@@ -336,7 +336,7 @@ static void test_no_random_mechanism_is_below_the_bound(void **unused) {
             }
             dpmf_lower_bound b = bound_of(a, participations[i], &o);
             assert_true(b.rms_loss > 0 && b.max_loss >= b.rms_loss);
-            assert_true(b.rms_loss <= s * sqrt(total / N) * (1 + 1e-12) && b.max_loss <= s * worst * (1 + 1e-12));
+            assert_true(b.rms_loss <= s * sqrt(total / N) * (1 + 1e-9) && b.max_loss <= s * worst * (1 + 1e-9));
         }
         dpmf_workload_free(a);
         dpmf_strategy_free(strategy);
@@ -388,8 +388,9 @@ static void test_the_bound_is_given_where_it_is_asked_for(void **unused) {
     b = bound_of(large, "single", NULL); /* auto: not at this size */
     assert_true(b.rms_loss == 0 && b.scope == NULL);
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
-    b = bound_of(large, "cyclic:3,700000", &o);
-    check_near(b.rms_loss, 0.5 * sum_of_cosecants(2000001, 8000006.0) / sqrt(2000001 * 7e5), 1e-11);
+    b = bound_of(large, "cyclic:3,700000", &o); /* above the nuclear norm, and not by very much */
+    const double nuclear = 0.5 * sum_of_cosecants(2000001, 8000006.0) / sqrt(2000001 * 7e5);
+    assert_true(b.rms_loss > 1.002 * nuclear && b.rms_loss < 1.05 * nuclear);
 
     /* a schedule has one from the optimum; an operator has none */
     b = bound_of(schedule, "single", NULL);

@@ -3,6 +3,7 @@
 #include "optimum/optimum.h"
 
 #include "support/check.h"
+#include "support/sensitivity_reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,17 @@ static dpmf_strategy *random_strategy(const dpmf_workload *a, int64_t n, uint64_
             c[t * n + j] = t == j ? 1 : 0.4 * check_random(seed) + (which == 9 ? 0.4 / (double)(t - j) : 0);
     check_ok(dpmf_strategy_create_dense(n, c, &s));
     return s;
+}
+
+/* The losses with the sensitivity that vectors reach by brute force, which is never above the truth. */
+static dpmf_evaluation by_brute_force(const dpmf_strategy *c, const dpmf_participation *p, dpmf_evaluation e) {
+    reference r = {.starts = 10, .seed = 5};
+    reference_run(&r, c, p);
+    const double share = sqrt(r.reached) / e.sensitivity.value;
+    assert_true(share <= 1 + 1e-9);
+    e.rms_loss *= share;
+    e.max_loss *= share;
+    return e;
 }
 
 static void test_nothing_is_below_the_bound(void **unused) {
@@ -49,7 +61,8 @@ static void test_nothing_is_below_the_bound(void **unused) {
             dpmf_evaluation e;
             o.lower_bound = DPMF_LOWER_BOUND_NONE;
             check_ok(dpmf_evaluate(a, p, c, &o, &e, NULL));
-            if (e.rms_loss < least.rms_loss * (1 - 1e-12) || e.max_loss < least.max_loss * (1 - 1e-12))
+            if (j % 4 == 0) e = by_brute_force(c, p, e);
+            if (e.rms_loss < least.rms_loss * (1 - 1e-9) || e.max_loss < least.max_loss * (1 - 1e-9))
                 fail_msg("%s, %s, %s: losses %.9g and %.9g below the bounds %.9g and %.9g", dpmf_workload_text(a), text,
                          dpmf_strategy_family(c), e.rms_loss, e.max_loss, least.rms_loss, least.max_loss);
             dpmf_strategy_free(c);

@@ -12,7 +12,7 @@
 #include <math.h>
 
 static const double MAX_WORK = 3e5; /* n k^2 up to which the climb for the max loss takes no longer than the search */
-static const double MAX_TOLERANCE = 1e-4;
+static const double MAX_TOLERANCE = 1e-3;
 static const double WANTED_RATIO = 1.001; /* unless the caller says otherwise */
 static const double SETTLED = 2e-4;       /* and then a buffer that gains less is one too many */
 enum { THREADS_STEPS_MIN = 512 };

@@ -29,12 +29,13 @@
 static const double CLIMB = 2e5;    /* spent in one climb: under a second */
 static const double MOST = 5e6;     /* of one evaluation: some seconds */
 static const double LONG = 5e4;     /* prefix sums: from here on foretold, for a climb would be a few steps */
-static const double MAX_COST = 4e3; /* the max loss: more unknowns, slower to converge */
+static const double MAX_COST = 2e3; /* the max loss: more unknowns, slower to converge */
+static const double MAX_CLIMB = 1e5;
 enum { ITERATIONS = 120 };
 enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
 
 static int iterations_for(const dpmf_i_optimum_epochs *e) {
-    double many = floor(CLIMB / dpmf_i_optimum_epochs_cost(e));
+    double many = floor((e->max_loss ? MAX_CLIMB : CLIMB) / dpmf_i_optimum_epochs_cost(e));
     return many > ITERATIONS ? ITERATIONS : (int)many;
 }
 

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 16, SHORT = 32, SHORT_STEPS = 8 };
+enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 24, SHORT = 32, SHORT_STEPS = 12 };
 static const double ONWARD = 0.8; /* of the last change, from one length to the next */
 
 /*
