@@ -125,6 +125,7 @@ static inline void rival_optimize(rivals *r, const char *family, const dpmf_part
 
 static inline void rival_variants(rivals *r, const dpmf_family *f, dpmf_optimize_options o) {
     const dpmf_participation *single = NULL;
+    if (r->setting.rows > 0 && o.bands + o.buffers > r->setting.rows + 1) return; /* would not fit */
     for (int normalize = 0; normalize <= (f->optimize_normalize ? DPMF_NORMALIZE_WITHIN : 0); normalize++) {
         if (normalize == DPMF_NORMALIZE_AFTER) continue; /* every strategy is normalized when it is entered */
         o.normalize = (dpmf_normalize)normalize;
@@ -224,7 +225,7 @@ static inline rival_setting rival_random(int i, uint64_t *seed, int64_t least, i
     static const int rows[] = {0, 0, 4, 7, 40};
     static const double epsilons[] = {8, 1, 3};
     const double at = 0.5 * (check_random(seed) + 1), passes = 0.5 * (check_random(seed) + 1);
-    const int64_t steps = least + (int64_t)((double)(most - least) * pow(at, 5));
+    const int64_t steps = least + (int64_t)((double)(most - least) * pow(at, 7));
     int64_t epochs = i % 4 == 0 ? 1 : 2 + (int64_t)(8 * passes * passes);
     if (epochs > steps / 2) epochs = steps / 2;
     return (rival_setting){workloads[i % 7], steps,       epochs,         i % 3 == 2 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS,
