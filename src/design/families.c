@@ -121,13 +121,24 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
                                     NULL);
 }
 
+/* One pass: where TV-BLTs are not next to the optimum, as with momentum for the max loss, or when named. */
+static dpmf_status offer_lowrank(dpmf_i_design_problem *p) {
+    const int named = dpmf_i_design_names(p, DPMF_FAMILY_LOWRANK);
+    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
+    if (named && p->steps >= 8) return dpmf_i_design_offer_best(p, &wish, NULL);
+    wish.swept = 1;
+    if (has_several(p) || !dpmf_i_design_worth(p, DPMF_FAMILY_LOWRANK, 512)) return DPMF_OK;
+    for (wish.buffers = 1; wish.buffers <= 4 && 2 * wish.buffers <= p->steps && !dpmf_i_design_is_proven(p);
+         wish.buffers *= 2)
+        TRY(dpmf_i_design_offer_best(p, &wish, NULL));
+    return DPMF_OK;
+}
+
 static dpmf_status offer_whole(dpmf_i_design_problem *p) {
+    TRY(offer_lowrank(p));
     TRY(offer_dense(p));
     if (dpmf_i_design_worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4},
-                                     NULL));
-    if (dpmf_i_design_names(p, DPMF_FAMILY_LOWRANK) && p->steps >= 8)
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6},
                                      NULL));
     return DPMF_OK;
 }

@@ -1,63 +1,235 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random settings for design, and every mechanism that the optimizers make for each: none is clearly better. */
+/*
+ * Every mechanism that the library makes for a setting, against the one that design chooses: each family of the table,
+ * optimized for the setting's loss and for the RMS loss, or in closed form; bands and buffers over powers of two, with the
+ * epoch's length and all steps among them; columns normalized and not; with seeds shared and not; and, where sampling
+ * is asked for, accounted for with it. What counts is sigma x loss, as for design, of those that fit the memory. Nothing
+ * is timed: without measurements every candidate passes for fast enough.
+ *
+ * In longer runs rivals without sampling are tried only where the proven bound (optimum/bound.c, which has tests of its own)
+ * leaves room for them, and banded C for the max loss only where it takes seconds.
+ */
 #ifndef DPMF_TESTS_DESIGN_RIVALS_H
 #define DPMF_TESTS_DESIGN_RIVALS_H
 
 #include "support/check.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-static inline void rival(const char *family, const dpmf_workload *a, const dpmf_participation *p, dpmf_loss loss,
-                         int64_t size, double most) {
-    dpmf_optimize_options o = dpmf_optimize_options_defaults();
-    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
-    dpmf_optimization found;
-    dpmf_evaluation e;
-    dpmf_strategy *s = NULL;
-    o.loss = loss;
-    o.bands = size;
-    o.buffers = (int)size;
-    o.tolerance = 1e-3;
-    how.lower_bound = DPMF_LOWER_BOUND_NONE;
-    if (dpmf_optimize(family, a, p, &o, &s, &found) != DPMF_OK || s == NULL) return;
-    check_ok(dpmf_evaluate(a, p, s, &how, &e, NULL));
-    double is = loss == DPMF_LOSS_MAX ? e.max_loss : e.rms_loss;
-    if (most > 1.002 * is)
-        fail_msg("%s of size %lld, %s, %s: %.9g, chosen %.9g", family, (long long)size, dpmf_workload_text(a),
-                 dpmf_participation_text(p), is, most);
-    dpmf_strategy_free(s);
+typedef struct rival_setting {
+    const char *workload;
+    int64_t steps, epochs;
+    dpmf_loss loss;
+    int sampled;
+    int rows; /* that the memory has room for, about; 0: any number */
+    double epsilon;
+} rival_setting;
+
+enum { RIVAL_DIM = 20000, RIVAL_SIGMAS = 2048, RIVAL_SHORT = 40 };
+
+static const double RIVAL_CLEARLY = 1.002; /* noise over a rival's */
+
+/* n b^2 up to which banded C is optimized for the RMS loss, and for the max loss, which takes far longer. */
+static const double RIVAL_BANDED = 2e6, RIVAL_BANDED_MAX = 5e4;
+
+typedef struct rivals {
+    rival_setting setting;
+    dpmf_design_options options;
+    const dpmf_workload *workload;
+    const dpmf_participation *participation;
+    double sigma[RIVAL_SIGMAS + 1]; /* for so many blocks, 0 where not calibrated yet; [0]: not sampled */
+    double least;                   /* noise */
+    int tried, proven;              /* proven: without sampling there is nothing clearly better */
+    char best[200];
+} rivals;
+
+/* ---- one mechanism ---- */
+
+static inline double rival_sigma(rivals *r, const dpmf_mechanism *m, const dpmf_sampling *sampling) {
+    const dpmf_account_options a = dpmf_mechanism_account(m);
+    dpmf_privacy found;
+    assert_true(sampling->count <= RIVAL_SIGMAS);
+    double *known = &r->sigma[dpmf_sampling_is_none(sampling) ? 0 : sampling->count];
+    if (*known == 0) {
+        check_ok(dpmf_calibrate_sigma(r->options.epsilon, r->options.delta, &a, &found));
+        *known = found.sigma;
+    }
+    return *known;
 }
 
-/* Without sampling sigma is the same for all: losses are compared. */
-static inline void check_no_rival(int64_t n, int64_t epochs, const char *workload, dpmf_loss loss, int sampled) {
-    static const char *const families[] = {"dense", "toeplitz", "banded-toeplitz", "banded", "blt", "tvblt", "bisr"};
-    dpmf_workload *a = workload_of(workload, n);
-    dpmf_design_options o = dpmf_design_options_defaults();
-    dpmf_design *d = NULL;
-    o.epochs = epochs;
-    o.no_bench = 1;
-    o.dim = 10;
-    o.loss = loss;
-    if (sampled) o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
-    check_ok(dpmf_design_create(a, &o, &d));
-    const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_chosen(d)), *best = NULL;
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) { /* the least without sampling */
-        const dpmf_candidate *c = dpmf_design_candidate(d, i);
-        double noise = loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
-        assert_true((loss == DPMF_LOSS_MAX ? chosen->noise_max : chosen->noise_rms) <= 1.002 * noise);
-        assert_true(c->normals_per_number == 1);
-        if (dpmf_sampling_is_none(&c->sampling) &&
-            (best == NULL || noise < (loss == DPMF_LOSS_MAX ? best->noise_max : best->noise_rms)))
-            best = c;
+static inline int rival_fits(const rivals *r, const dpmf_mechanism *m) {
+    uint64_t bytes = 0, buffers = 0;
+    if (r->options.memory == 0) return 1;
+    return dpmf_noise_memory(m, r->options.dim, NULL, &bytes, &buffers) == DPMF_OK && bytes <= r->options.memory;
+}
+
+static inline void rival_weigh(rivals *r, const dpmf_strategy *s, const dpmf_sampling *sampling, const char *how) {
+    dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
+    dpmf_mechanism *m = NULL;
+    o.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
+    o.sampling = *sampling;
+    if (dpmf_mechanism_create(r->workload, r->participation, s, &o, &m) != DPMF_OK) return;
+    if (rival_fits(r, m)) {
+        const dpmf_evaluation e = dpmf_mechanism_evaluation(m);
+        const double loss = r->setting.loss == DPMF_LOSS_MAX ? e.max_loss : e.rms_loss;
+        const double noise = rival_sigma(r, m, sampling) * loss;
+        r->tried++;
+        if (noise < r->least) {
+            r->least = noise;
+            snprintf(r->best, sizeof r->best, "%s%s, %lld buffers%s", how,
+                     dpmf_strategy_is_normalized(s) ? " normalized" : "", (long long)dpmf_strategy_buffers(s),
+                     dpmf_sampling_is_none(sampling) ? "" : ", sampled");
+        }
     }
-    assert_non_null(best);
-    const dpmf_participation *p = dpmf_mechanism_participation(dpmf_design_mechanism(d));
-    double most = loss == DPMF_LOSS_MAX ? best->max_loss : best->rms_loss;
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        for (int64_t size = 2; size <= 8 && size < n; size *= 2)
-            rival(families[i], a, p, loss, size, most);
+    dpmf_mechanism_free(m);
+}
+
+/*
+ * Without sampling, and with as many blocks as C has bands; as it is, and with normalized columns. With more blocks than
+ * an epoch has steps a unit would be used less often than the setting says.
+ */
+static inline void rival_enter(rivals *r, const dpmf_strategy *s, const char *how) {
+    const double q = (double)r->setting.epochs / (double)r->setting.steps;
+    const int64_t bands = dpmf_strategy_bands(s), epoch = dpmf_participation_separation(r->participation);
+    const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, q, 1},
+                        blocks = {DPMF_SAMPLING_BLOCK_CYCLIC, q, bands};
+    dpmf_strategy *normalized = NULL;
+    if (!r->proven) rival_weigh(r, s, &none, how);
+    if (r->setting.sampled && bands > 0 && bands <= epoch) rival_weigh(r, s, bands == 1 ? &poisson : &blocks, how);
+    if (dpmf_strategy_is_normalized(s) || dpmf_strategy_create_normalized(s, &normalized) != DPMF_OK) return;
+    if (!r->proven) rival_weigh(r, normalized, &none, how);
+    if (r->setting.sampled && bands > 1 && bands <= epoch) rival_weigh(r, normalized, &blocks, how);
+    dpmf_strategy_free(normalized);
+}
+
+/* ---- all of a family ---- */
+
+static inline void rival_optimize(rivals *r, const char *family, const dpmf_participation *p, dpmf_optimize_options o) {
+    for (int loss = 0; loss <= (int)r->setting.loss; loss++) {
+        dpmf_optimization found;
+        dpmf_strategy *s = NULL;
+        char how[120];
+        const double cost = (double)r->setting.steps * (double)o.bands * (double)o.bands;
+        if (strcmp(family, DPMF_FAMILY_BANDED) == 0 && cost > (loss ? RIVAL_BANDED_MAX : RIVAL_BANDED)) continue;
+        o.loss = (dpmf_loss)loss;
+        snprintf(how, sizeof how, "%s for the %s loss, %s, bands %lld buffers %d seeds %d normalize %d", family,
+                 loss ? "max" : "RMS", p == NULL ? "single" : dpmf_participation_text(p), (long long)o.bands, o.buffers,
+                 o.shared_seeds, (int)o.normalize);
+        if (dpmf_optimize(family, r->workload, p, &o, &s, &found) != DPMF_OK || s == NULL) continue;
+        rival_enter(r, s, how);
+        dpmf_strategy_free(s);
+    }
+}
+
+static inline void rival_variants(rivals *r, const dpmf_family *f, dpmf_optimize_options o) {
+    const dpmf_participation *single = NULL;
+    if (r->setting.rows > 0 && o.bands + o.buffers > r->setting.rows + 1) return; /* would not fit */
+    for (int normalize = 0; normalize <= (f->optimize_normalize ? DPMF_NORMALIZE_WITHIN : 0); normalize++) {
+        if (normalize == DPMF_NORMALIZE_AFTER) continue; /* every strategy is normalized when it is entered */
+        o.normalize = (dpmf_normalize)normalize;
+        if (!r->proven || r->setting.epochs == 1) rival_optimize(r, f->name, r->participation, o);
+        if (r->setting.sampled && f->optimize_bands && r->setting.epochs > 1) rival_optimize(r, f->name, single, o);
+    }
+    o.normalize = DPMF_NORMALIZE_NONE;
+    o.shared_seeds = 2;
+    if (!r->proven && f->optimize_shared_seeds >= 2 && o.buffers == 4 && r->setting.epochs > 1)
+        rival_optimize(r, f->name, r->participation, o);
+}
+
+/* The next size after `at`: powers of two, the epoch's length and all steps. */
+static inline int64_t rival_next(const rivals *r, int64_t at) {
+    const int64_t epoch = dpmf_participation_separation(r->participation), n = r->setting.steps;
+    int64_t next = 1;
+    while (next <= at)
+        next *= 2;
+    if (epoch > at && epoch < next) next = epoch;
+    return next < n || at >= n ? next : n;
+}
+
+static inline void rival_family(rivals *r, const dpmf_family *f) {
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    dpmf_strategy_options c = dpmf_strategy_options_defaults();
+    const int64_t n = r->setting.steps, most_buffers = f->optimize_buffers < 8 ? f->optimize_buffers : 8;
+    o.tolerance = f->optimize_shared_seeds > 0 && r->setting.epochs > 1 ? 0.1 : 1e-3; /* of a bound that is not read */
+    o.run.threads = 1;
+    if (f->optimized != 0 && f->optimize_bands && f->optimize_buffers == 0)
+        for (o.bands = 2; o.bands <= n; o.bands = rival_next(r, o.bands))
+            rival_variants(r, f, o);
+    else if (f->optimized != 0) {
+        o.bands = f->optimize_bands ? 2 : 0;
+        for (o.buffers = most_buffers > 0; o.buffers <= most_buffers && o.bands <= n; o.buffers *= 2) {
+            rival_variants(r, f, o);
+            if (o.buffers == 0) break;
+        }
+    }
+    for (c.bands = f->bands ? 2 : 0; f->closed_form && c.bands <= n; c.bands = rival_next(r, c.bands)) {
+        dpmf_strategy *s = NULL;
+        if (dpmf_strategy_create(f->name, r->workload, &c, &s) == DPMF_OK) rival_enter(r, s, f->name);
+        dpmf_strategy_free(s);
+        if (c.bands == 0) break;
+    }
+}
+
+/* ---- a setting ---- */
+
+static inline dpmf_design_options rival_options(const rival_setting *s) {
+    dpmf_design_options o = dpmf_design_options_defaults();
+    o.epochs = s->epochs;
+    o.no_bench = 1;
+    o.dim = RIVAL_DIM;
+    o.loss = s->loss;
+    o.epsilon = s->epsilon;
+    o.memory = (uint64_t)s->rows * RIVAL_DIM * sizeof(float);
+    if (s->sampled) o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
+    return o;
+}
+
+/* The chosen one's noise over the least of all rivals; `r` says which that is. */
+static inline double rival_ratio(const rival_setting *s, rivals *r) {
+    dpmf_workload *a = workload_of(s->workload, s->steps);
+    dpmf_design *d = NULL;
+    *r = (rivals){.setting = *s, .options = rival_options(s), .workload = a, .least = INFINITY};
+    check_ok(dpmf_design_create(a, &r->options, &d));
+    const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_chosen(d));
+    r->participation = dpmf_mechanism_participation(dpmf_design_mechanism(d));
+    r->proven = s->steps > RIVAL_SHORT && chosen->ratio > 0 && chosen->ratio <= RIVAL_CLEARLY;
+    for (int64_t i = 0; i < dpmf_family_count() && (!r->proven || s->sampled); i++)
+        rival_family(r, dpmf_family_info(i));
+    const double noise = s->loss == DPMF_LOSS_MAX ? chosen->noise_max : chosen->noise_rms;
+    assert_true(r->tried > 0 || r->proven);
     dpmf_design_free(d);
     dpmf_workload_free(a);
+    return noise / r->least;
+}
+
+static inline void check_no_rival(const rival_setting *s) {
+    static rivals r; /* large */
+    const double ratio = rival_ratio(s, &r);
+    if (ratio > RIVAL_CLEARLY)
+        fail_msg("%s, %lld steps, %lld epochs, %s loss, %s, memory for %d rows, epsilon %g: %.6g times the noise of %s",
+                 s->workload, (long long)s->steps, (long long)s->epochs, s->loss ? "max" : "RMS",
+                 s->sampled ? "sampled" : "not sampled", s->rows, s->epsilon, ratio, r.best);
+}
+
+/* Setting number i of the sequence that begins with `seed`, with steps from `least` to `most`, mostly few. */
+static inline rival_setting rival_random(int i, uint64_t *seed, int64_t least, int64_t most) {
+    static const char *const workloads[] = {"prefix",
+                                            "momentum:0.9",
+                                            "decay:0.01",
+                                            "nesterov:0.8",
+                                            "momentum:0.9,cooldown:0.3:0.01",
+                                            "cooldown:0.5:0.1",
+                                            "momentum:0.6,decay:0.02,cooldown:0.2:0.1"};
+    static const int rows[] = {0, 0, 4, 7, 40};
+    static const double epsilons[] = {8, 1, 3};
+    const double at = 0.5 * (check_random(seed) + 1), passes = 0.5 * (check_random(seed) + 1);
+    const int64_t steps = least + (int64_t)((double)(most - least) * pow(at, 7));
+    int64_t epochs = i % 4 == 0 ? 1 : 2 + (int64_t)(8 * passes * passes);
+    if (epochs > steps / 2) epochs = steps / 2;
+    return (rival_setting){workloads[i % 7], steps,       epochs,         i % 3 == 2 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS,
+                           i / 2 % 2,        rows[i % 5], epsilons[i % 3]};
 }
 
 #endif
