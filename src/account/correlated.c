@@ -24,7 +24,7 @@
 
 #include <math.h>
 
-enum { LOOKS = 24 };
+enum { LOOKS = 24, FEW = 8 }; /* few bins gain little, and their curves take long */
 static const double COARSE = 0.02;
 
 typedef struct bound {
@@ -101,7 +101,8 @@ static dpmf_status best_distance(const dpmf_i_account_montecarlo_scheme *s, int 
     double least = INFINITY;
     *out = s->bins;
     for (int64_t apart = 1; apart < 2 * s->bins; apart *= 2) {
-        const int64_t here = apart < s->bins ? apart : s->bins;
+        const int64_t here = apart < s->bins ? apart : s->bins, left = s->bins / here;
+        if (apart > 1 && left > 1 && left < FEW) continue;
         double found = 0;
         int met = 0;
         TRY(look(s, here, of_delta, at, &coarse, &found, &met));
