@@ -100,6 +100,8 @@ static int check_idle(const arguments *given, const account *a) {
     for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; ++i)
         if (!simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
+    if (given->count[OPTION_BATCH_CAP] < 0)
+        return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
     if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
         return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often the more there are to draw from");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))

@@ -34,16 +34,25 @@ static int read_federated(const char *text, dpmf_design_options *how) {
 }
 
 static int read_sampling(const arguments *given, dpmf_design_options *how) {
-    const char *text = option_text(given, OPTION_SAMPLING);
+    const char *text = option_text(given, OPTION_SAMPLING), *form = NULL;
     char shown[SHOWN];
-    if (strcmp(text, "block-cyclic") == 0)
-        how->sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
-    else if (strcmp(text, "none") != 0)
-        return fail(EXIT_USAGE,
-                    "--sampling %s: design accepts none and block-cyclic (its probability and blocks follow from the "
-                    "epochs and the bands)",
-                    show(text, shown));
-    return 0;
+    how->batch_cap = given->count[OPTION_BATCH_CAP];
+    how->units = given->count[OPTION_UNITS];
+    how->any_sampling = strcmp(text, "any") == 0;
+    if (option_given(given, OPTION_BATCH_CAP) && (!option_given(given, OPTION_UNITS) || strcmp(text, "none") == 0))
+        return fail(EXIT_USAGE, "--batch-cap needs --units, and --sampling poisson, block-cyclic, min-sep or any");
+    for (int i = 0; (form = dpmf_sampling_form((dpmf_sampling_kind)i)) != NULL; ++i) {
+        const size_t length = strcspn(form, ":");
+        if (strlen(text) == length && strncmp(text, form, length) == 0) {
+            how->sampling = (dpmf_sampling_kind)i;
+            return 0;
+        }
+    }
+    if (how->any_sampling) return 0;
+    return fail(EXIT_USAGE,
+                "--sampling %s: design accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation and any "
+                "(numbers follow from the epochs and the bands)",
+                show(text, shown));
 }
 
 static int check_needed(const arguments *given) {
@@ -116,6 +125,8 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_known(t, "seconds_per_step", c->seconds_per_step);
     json_known(t, "milliseconds_per_step", 1e3 * c->seconds_per_step);
     json_double(t, "normals_per_number", c->normals_per_number);
+    json_text(t, "account", c->account);
+    json_known(t, "confidence", c->confidence);
     json_close(t, '}');
 }
 
@@ -197,6 +208,19 @@ static void add_wrapped(text_buffer *t, const char *text, int indent, int width)
 
 enum { TEXT_WIDTH = 110 };
 
+/* Under which sampling, and what the bound is by: once each. */
+static void print_accounts(text_buffer *t, const dpmf_design *d) {
+    text_add(t, "  * with privacy amplified by sampling:\n");
+    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        char sampling[64];
+        if (c->swept || dpmf_sampling_is_none(&c->sampling)) continue;
+        if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) continue;
+        text_add(t, "    %-29s %-36s by %s%s\n", c->family, sampling, c->account,
+                 c->confidence > 0.0 ? " (simulation)" : "");
+    }
+}
+
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
     const dpmf_mechanism *m = dpmf_design_mechanism(d);
     bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
@@ -212,7 +236,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
-    if (amplified) text_add(t, "  * with privacy amplified by sampling\n");
+    if (amplified) print_accounts(t, d);
     if (refused) text_add(t, "\nNot eligible:\n");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);

@@ -1290,10 +1290,12 @@ DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes 
 typedef struct dpmf_design_options {
     int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
     double epsilon, delta;
-    int64_t dim;                 /* numbers of a row of noise: the model's parameters; 0 means 1e6 */
-    uint64_t memory;             /* bytes that the noise stream may take; 0: no limit */
-    double max_overhead;         /* 0 means 4 */
-    dpmf_sampling_kind sampling; /* none or block-cyclic */
+    int64_t dim;         /* numbers of a row of noise: the model's parameters; 0 means 1e6 */
+    uint64_t memory;     /* bytes that the noise stream may take; 0: no limit */
+    double max_overhead; /* 0 means 4 */
+    dpmf_sampling_kind
+        sampling;      /* what candidates may rest on besides none; block-cyclic: Poisson for independent noise too */
+    int any_sampling;  /* 1: on every one whose account takes no simulation; `sampling` says nothing then */
     int64_t batch_cap; /* under sampling: at most so many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
                         * least that costs no more than a thousandth of sigma */
     int64_t units;     /* with a cap: how many there are to draw from */
@@ -1348,6 +1350,8 @@ typedef struct dpmf_candidate {
     char reason[256]; /* why it is chosen, or not eligible, or not chosen */
     double
         normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
+    const char *account;    /* what sigma is by: the theorem, or simulation; a string constant */
+    double confidence;      /* of simulation; 0: not a matter of confidence */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

@@ -262,8 +262,9 @@ const option_row options[OPTION_TOTAL] = {
                                  "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
                                  "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
                                  "probability P and then not for B steps; each example in exactly K of T steps. design "
-                                 "takes none and block-cyclic, train poisson and allocation too: the "
-                                 "numbers follow from the run. calibrate: without it that of FILE"},
+                                 "takes any of the names, or any for all whose account needs no simulation, train "
+                                 "none, block-cyclic, poisson and allocation: the numbers follow from the run. "
+                                 "calibrate: without it that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -303,18 +304,19 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_BATCH_CAP] =
         {.name = "batch-cap",
          .kind = KIND_COUNT,
-         .argument = "M",
+         .argument = "M|auto",
          .count_low = 1,
          .count_high = 1000000000000,
-         .verbs = ACCOUNT | TRAIN,
-         .help = "poisson, block-cyclic and min-sep: of more than M that are drawn a random M take part; account needs "
-                 "--units with it"},
+         .word = "auto",
+         .verbs = ACCOUNT | TRAIN | DESIGN,
+         .help = "poisson, block-cyclic and min-sep: of more than M that are drawn a random M take part; account and "
+                 "design need --units with it. design, auto: the least M that costs at most a thousandth of the noise"},
     [OPTION_UNITS] = {.name = "units",
                       .kind = KIND_COUNT,
                       .argument = "N",
                       .count_low = 1,
                       .count_high = 1000000000000,
-                      .verbs = ACCOUNT,
+                      .verbs = ACCOUNT | DESIGN,
                       .help = "how many privacy units there are; for --batch-cap, and delta should be well below 1/N"},
     [OPTION_LARGEST] = {.name = "largest",
                         .kind = KIND_CHOICE,

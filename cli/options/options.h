@@ -156,6 +156,7 @@ typedef struct option_row {
     const char *(*values_of)(void); /* makes them instead, from the library's tables */
     const char *preset;             /* the default, NULL if none */
     int64_t count_low, count_high;
+    const char *word; /* of a count: a word that stands for -1, NULL if none */
     double number_low, number_high;
     unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
     const char *help;

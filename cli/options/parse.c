@@ -136,6 +136,8 @@ static int read_value(option_id id, const char *text, arguments *out) {
         if (!is_choice(o, text)) return refuse_choice(o, text);
         break;
     case KIND_COUNT:
+        out->count[id] = -1;
+        if (o->word != NULL && strcmp(text, o->word) == 0) break;
         if (!read_count(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
             return refuse_range(o, text);
         break;

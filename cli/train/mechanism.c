@@ -305,6 +305,8 @@ static int check_usage(const arguments *given) {
                     "the batch",
                     show(sampling, shown));
     if (given->operand != NULL) return 0;
+    if (given->count[OPTION_BATCH_CAP] < 0)
+        return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
     if (option_given(given, OPTION_BATCH_CAP) && strcmp(sampling, "block-cyclic") != 0 &&
         strcmp(sampling, "poisson") != 0)
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson and block-cyclic");

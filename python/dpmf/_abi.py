@@ -473,6 +473,7 @@ class dpmf_design_options(Structure):
         ("memory", c_uint64),
         ("max_overhead", c_double),
         ("sampling", c_int),
+        ("any_sampling", c_int),
         ("batch_cap", c_int64),
         ("units", c_int64),
         ("families", c_char_p),
@@ -510,6 +511,8 @@ class dpmf_candidate(Structure):
         ("eligible", c_int),
         ("reason", c_char * 256),
         ("normals_per_number", c_double),
+        ("account", c_char_p),
+        ("confidence", c_double),
     ]
 
 

@@ -41,6 +41,8 @@ class Candidate:
     eligible: bool
     reason: str
     normals_per_number: float
+    account: str
+    confidence: float
 
 
 class Design(Object):
@@ -90,6 +92,7 @@ def _candidate(row: Any) -> Candidate:
         eligible=bool(row.eligible),
         reason=text(row.reason),
         normals_per_number=row.normals_per_number,
+        account=text(row.account),
     )
     return Candidate(**values)
 
@@ -116,12 +119,14 @@ def design(
 
     steps, epochs    of the run; federated: the participations of one user
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
-    sampling         "none", or "block-cyclic": batches by secret sampling, which amplifies
+    sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
+                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all but what is simulated
     families         names of those to compare; None: every one that applies
     measure          True: time the noise of every candidate here and refuse those above max_overhead. Without it the same
                      call gives the same mechanism everywhere
     options          dim (numbers of the model), memory (bytes that the noise may take; large models need a limit),
-                     max_overhead, separation_low, separation_high, tolerance
+                     max_overhead, separation_low, separation_high, tolerance, batch_cap and units (a hard cap on batches
+                     under sampling; batch_cap=-1: the least that costs next to nothing)
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, steps)
     names = families if families is None or isinstance(families, str) else ",".join(families)
@@ -134,7 +139,8 @@ def design(
             epochs=epochs,
             epsilon=epsilon,
             delta=delta,
-            sampling=choice(abi.dpmf_sampling_kind, sampling, "sampling"),
+            sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
+            any_sampling=int(sampling == "any"),
             families=None if names is None else names.encode(),
             loss=choice(abi.dpmf_loss, loss, "loss"),
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency).value,

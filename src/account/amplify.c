@@ -133,6 +133,22 @@ static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means
     return DPMF_OK;
 }
 
+/*
+ * Toeplitz C of so many coefficients: column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for each distance
+ * one running sum serves all pairs of steps: n steps a distance, and nothing is stored but the matrix.
+ */
+static void toeplitz_gram(int64_t n, int64_t bins, int64_t count, const double *c, double *gram) {
+    for (int64_t apart = 0; apart < count && apart < n; apart++) {
+        double sum = 0;
+        for (int64_t t = n - 1; t >= apart; t--) {
+            const int64_t u = n - 1 - t, i = (t - apart) % bins, j = t % bins;
+            if (u + apart < count) sum += c[u] * c[u + apart];
+            gram[i * bins + j] += sum;
+            if (apart > 0) gram[j * bins + i] += sum;
+        }
+    }
+}
+
 static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
     int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
     double *means = NULL, *x = NULL, *gram = NULL;
@@ -147,8 +163,16 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
                                   (long long)bins, (long long)rows);
         goto done;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(bins * rows, "the means of the bins", &means));
     TRY_DONE(dpmf_i_base_alloc_doubles(bins * bins, "the Gram matrix of the bins", &gram));
+    int64_t count = 0, unused = 0;
+    const double *c = NULL, *inverse = NULL;
+    if (dpmf_i_strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
+        toeplitz_gram(n, bins, count, c, gram);
+        *out = gram;
+        gram = NULL;
+        goto done;
+    }
+    TRY_DONE(dpmf_i_base_alloc_doubles(bins * rows, "the means of the bins", &means));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "the steps of a bin", &x));
     TRY_DONE(bin_means(s, bins, means, x));
     for (int64_t i = 0; i < bins; i++)

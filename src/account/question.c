@@ -86,7 +86,8 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     char text[64];
     TRY(dpmf_sampling_format(&o->sampling, text));
     int needs = is_monte_carlo(o);
-    if (needs && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
+    const int bounded = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
+    if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
                                 dpmf_engine_name(o->engine), text);
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)

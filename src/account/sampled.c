@@ -8,6 +8,7 @@
  * test passes, so that the guarantee holds with no "with probability" (account/montecarlo/montecarlo.h). What candidate is tested
  * is searched for with other samples beforehand.
  */
+#include "account/correlated.h"
 #include "account/question.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ static const char METHOD_CONFIDENCE[] = "Monte Carlo, with the confidence stated
 static const char METHOD_UNCONDITIONAL[] = "Monte Carlo test as a part of the mechanism";
 static const char METHOD_COUPLED[] = "Monte Carlo, with the confidence stated, coupled with uncapped sampling";
 static const char METHOD_COUPLED_TEST[] = "Monte Carlo test as a part of the mechanism, coupled with uncapped sampling";
+static const char METHOD_BOUNDED[] = "correlated balls in bins, Gram matrix bounded by a shared part and allocation";
 static const char METHOD_UNSAMPLED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
@@ -30,6 +32,29 @@ static dpmf_i_account_montecarlo_scheme scheme_at(const dpmf_i_account_question 
 /* With a cap: what coupling adds to delta (account/capped/separated.c). */
 static double coupling(const dpmf_i_account_question *q, double epsilon) {
     return q->missed > 0 ? q->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
+}
+
+/* Bins are bounded without simulation where simulation cannot see, or where certainty is asked for. */
+static int is_bounded(const dpmf_i_account_question *q, double delta) {
+    return q->scheme.scheme.kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS && !q->options.unconditional &&
+           (delta < DELTA_MIN || q->options.engine == DPMF_ENGINE_CONNECT_THE_DOTS) &&
+           q->options.engine != DPMF_ENGINE_MONTE_CARLO;
+}
+
+static dpmf_i_account_product_options bounding(const dpmf_i_account_question *q) {
+    return (dpmf_i_account_product_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
+}
+
+static dpmf_status bounded_epsilon(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
+                                   double delta, dpmf_privacy *out) {
+    const dpmf_i_account_product_options options = bounding(q);
+    double found = INFINITY;
+    int met = 0;
+    TRY(dpmf_i_account_correlated_epsilon(s, log(delta), &options, &found, &met));
+    out->epsilon = fmin(found, out->without_sampling);
+    out->method = found < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
+    out->slack_met = met;
+    return DPMF_OK;
 }
 
 static dpmf_i_account_montecarlo_options how(const dpmf_i_account_question *q) {
@@ -75,6 +100,7 @@ static dpmf_status pass_test(const dpmf_i_account_question *q, const dpmf_i_acco
 static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sigma, double delta, dpmf_privacy *out) {
     dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
     dpmf_i_account_montecarlo_options o = how(q);
+    if (is_bounded(q, delta)) return bounded_epsilon(q, &s, delta, out);
     if (delta < DELTA_MIN) {
         out->epsilon = out->without_sampling;
         out->method = METHOD_UNAMPLIFIED;
@@ -133,6 +159,15 @@ dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, doubl
     dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
     dpmf_i_account_montecarlo_options o = how(q);
     double delta = 1, unamplified;
+    if (is_bounded(q, 1)) {
+        const dpmf_i_account_product_options options = bounding(q);
+        int met = 0;
+        TRY(dpmf_i_account_correlated_log_delta(&s, epsilon, &options, &delta, &met));
+        *out = dpmf_i_account_question_answer(q, sigma, epsilon, fmin(exp(delta), 1));
+        out->method = METHOD_BOUNDED;
+        out->slack_met = met;
+        return DPMF_OK;
+    }
     TRY(dpmf_i_account_montecarlo_delta(&s, epsilon, &o, &delta));
     if (q->options.unconditional) TRY(unconditional_delta(q, &s, epsilon, delta, &delta));
     delta = fmin(delta + coupling(q, epsilon), 1);
@@ -160,6 +195,15 @@ dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, doubl
     dpmf_i_account_montecarlo_options o = how(q);
     double sigma = unamplified_sigma(q, epsilon, delta);
     const double whole = delta;
+    if (is_bounded(q, delta)) {
+        const dpmf_i_account_product_options options = bounding(q);
+        double found = 0;
+        TRY(dpmf_i_account_correlated_sigma(&s, epsilon, log(delta), &options, &found));
+        found /= q->options.sigma_unit * q->scheme.norm;
+        *out = dpmf_i_account_question_answer(q, fmin(found, sigma), epsilon, delta);
+        out->method = found < sigma ? METHOD_BOUNDED : METHOD_UNSAMPLED;
+        return DPMF_OK;
+    }
     delta -= coupling(q, epsilon);
     if (delta < DELTA_MIN) {
         delta = whole;

@@ -43,7 +43,8 @@ static dpmf_status make_mechanism(dpmf_design *d) {
 static dpmf_status offer_all(dpmf_i_design_problem *p) {
     if (p->options.federated) return dpmf_i_design_federated(p);
     TRY(dpmf_i_design_families(p));
-    return dpmf_i_design_bands(p);
+    TRY(dpmf_i_design_bands(p));
+    return dpmf_i_design_samplings(p);
 }
 
 dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_options *options, dpmf_design **out) {

@@ -45,7 +45,9 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
                         poisson = {DPMF_SAMPLING_POISSON, p->probability, 1, 0, p->options.batch_cap, p->options.units};
     for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
         if (dpmf_i_design_worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
-    if (p->options.sampling != DPMF_SAMPLING_NONE && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
+    const dpmf_sampling_kind kind = p->options.sampling;
+    if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&
+        dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
         TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson)); /* DP-SGD */
     return DPMF_OK;
 }

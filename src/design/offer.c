@@ -65,13 +65,18 @@ static dpmf_status sensitivity_of(const dpmf_i_design_problem *p, const dpmf_i_d
     o.run = p->options.run;
     if (dpmf_sampling_is_none(&offer->sampling))
         return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
+    if (!dpmf_i_design_sampling_alone(&offer->sampling) || offer->sampling.kind == DPMF_SAMPLING_ALLOCATION) {
+        o.of = DPMF_SENSITIVITY_COLUMN;
+        return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
+    }
     TRY(dpmf_amplify(offer->strategy, &offer->sampling, 0, &found));
     *out = found.sensitivity;
     return DPMF_OK;
 }
 
 static int same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
-    return a->kind == b->kind && a->probability == b->probability && a->count == b->count;
+    return a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
+           a->cap == b->cap && dpmf_i_design_sampling_alone(a);
 }
 
 static dpmf_status privacy_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, dpmf_privacy *out) {
@@ -116,8 +121,10 @@ static void fill_noise(double rms, double largest, dpmf_candidate *c) {
     c->noise_max = c->sigma * c->max_loss;
 }
 
-dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, double *noise) {
-    const dpmf_strategy *s = offer->strategy;
+dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *given, double *noise) {
+    const dpmf_strategy *s = given->strategy;
+    dpmf_i_design_offer settled = *given;
+    const dpmf_i_design_offer *offer = &settled;
     dpmf_i_design_entry e = {.compared = offer->compared};
     double rms = 0, largest = 0, found = 0;
     if (noise == NULL) noise = &found;
@@ -125,6 +132,7 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
     TRY(dpmf_i_base_progress(&p->options.run, dpmf_strategy_family(s), -1));
     TRY(errors_of(p, s, &rms, &largest));
     if (!isfinite(rms)) return DPMF_OK;
+    TRY(dpmf_i_design_settle_cap(p, &settled.sampling));
     e.shown = (dpmf_candidate){.family = dpmf_strategy_family(s),
                                .sampling = offer->sampling,
                                .bands = bands_of(s),
@@ -139,6 +147,8 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
     e.max_error = largest;
     e.shown.sigma = e.privacy.sigma;
     e.shown.sigma_kind = e.privacy.kind;
+    e.shown.account = e.privacy.method;
+    e.shown.confidence = e.privacy.confidence;
     fill_noise(rms, largest, &e.shown);
     *noise = p->options.loss == DPMF_LOSS_MAX ? e.shown.noise_max : e.shown.noise_rms;
     if (!isfinite(*noise)) return DPMF_OK;

@@ -60,11 +60,9 @@ static dpmf_status check_families(const char *names) {
 /* ---- checks ---- */
 
 static dpmf_status check_enums(const dpmf_design_options *o) {
-    if (o->sampling != DPMF_SAMPLING_NONE && o->sampling != DPMF_SAMPLING_BLOCK_CYCLIC)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "design: this sampling (%d) is not one that it knows, accepted: none or "
-                                "block-cyclic",
-                                (int)o->sampling);
+    if ((unsigned)o->sampling > DPMF_SAMPLING_ALLOCATION)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling,
+                                (int)DPMF_SAMPLING_ALLOCATION);
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
@@ -92,7 +90,8 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
                                 o->max_overhead);
-    if (o->batch_cap != 0 && (o->batch_cap < DPMF_BATCH_CAP_AUTO || o->sampling == DPMF_SAMPLING_NONE || o->units < 2))
+    if (o->batch_cap != 0 &&
+        (o->batch_cap < DPMF_BATCH_CAP_AUTO || o->units < 2 || (o->sampling == DPMF_SAMPLING_NONE && !o->any_sampling)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "design: a cap of %lld on batches from %lld units: accepted under sampling, with the "
                                 "number of units",
@@ -104,8 +103,8 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
 
 static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) {
     if (!o->federated) return DPMF_OK;
-    if (o->sampling != DPMF_SAMPLING_NONE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: federated and block-cyclic sampling exclude each other");
+    if (o->sampling != DPMF_SAMPLING_NONE || o->any_sampling)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "design: federated and sampling exclude each other");
     if (o->separation_low < 1 || o->separation_low > o->separation_high || o->separation_high > steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "design: separations %lld to %lld, accepted 1 <= low <= high <= %lld",
@@ -134,6 +133,7 @@ static void fill_presets(dpmf_design_options *o) {
     if (o->dim == 0) o->dim = 1000000;
     if (o->max_overhead == 0) o->max_overhead = 4;
     if (o->tolerance == 0) o->tolerance = 1e-6;
+    if (o->any_sampling) o->sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; design/samplings.c has the rest */
 }
 
 static dpmf_status make_participation(dpmf_i_design_problem *p) {

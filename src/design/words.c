@@ -207,17 +207,36 @@ __attribute__((format(printf, 2, 3))) static void warn(warnings *w, const char *
 static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
     const dpmf_sampling *s = &c->sampling;
     if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
-        warn(
-            w,
-            "The guarantee rests on block-cyclic Poisson sampling that is really done and kept secret: split the data "
-            "once into %lld blocks, in step t let every unit of block t mod %lld take part with probability %.6g, "
-            "independently. Batches then vary in size. Batches of fixed size from a shuffled loader do not satisfy it.",
-            (long long)s->count, (long long)s->count, fmin(1, s->probability * (double)s->count));
+        warn(w,
+             "The guarantee rests on block-cyclic Poisson sampling that is really done and kept secret: split the data "
+             "once into %lld blocks, in step t let every unit of block t mod %lld take part with probability %.6g, "
+             "independently. Batches of fixed size from a shuffled loader do not satisfy it.",
+             (long long)s->count, (long long)s->count, fmin(1, s->probability * (double)s->count));
     if (s->kind == DPMF_SAMPLING_POISSON)
         warn(w,
              "The guarantee rests on Poisson sampling that is really done and kept secret: in every step every unit "
              "takes part with probability %.6g, independently. Batches from a shuffled loader do not satisfy it.",
              s->probability);
+    if (s->cap > 0)
+        warn(w, "At most %lld of the %lld units take part in a batch: when more are drawn, a random %lld of them do.",
+             (long long)s->cap, (long long)s->units, (long long)s->cap);
+    if (s->kind == DPMF_SAMPLING_ALLOCATION)
+        warn(w,
+             "The guarantee rests on random allocation that is really done and kept secret: in every epoch of %lld "
+             "steps every unit takes part in exactly %lld, chosen at random for each unit by itself, afresh in each "
+             "epoch. Batches then vary in size. Batches from a shuffled loader do not satisfy it.",
+             (long long)s->count, (long long)s->picks);
+    if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
+        warn(w,
+             "The guarantee rests on bins that are really drawn and kept secret: put every unit into one of %lld bins "
+             "at random, once, and use bin t mod %lld in step t. Batches then vary in size. Batches from a shuffled "
+             "loader do not satisfy it.",
+             (long long)s->count, (long long)s->count);
+    if (s->kind == DPMF_SAMPLING_MIN_SEPARATION)
+        warn(w,
+             "The guarantee rests on sampling that is really done and kept secret: in every step every unit that may "
+             "take part does so with probability %.6g, and then waits %lld steps.",
+             s->probability, (long long)s->count);
     if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs > 1)
         warn(w,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "

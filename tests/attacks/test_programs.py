@@ -50,6 +50,26 @@ class Streams(Case):
         self.assertIn("line 2: number 2 is not a finite decimal number below", words.pop())
         self.assertEqual(count("1e308\n1e308\n", self.path("m"))[:2], (1, ""))
 
+    def test_a_capped_loader_behind_an_uncapped_account(self):
+        """Somebody calibrates for Poisson sampling and lets a loader with static shapes drop whoever is too many: the true
+        delta is above the account's. A file without a cap is refused by a sampler with one, and a forged claim about a
+        capped run that takes the uncapped sigma is found."""
+        data = self.write("train.csv", table(200, 1))
+        base = ["train", "--train-csv", data, "--test-csv", data, "--batch", 20, "--epochs", 2, "--epsilon", 2, "--delta",
+                1e-5, "--sampling", "poisson", "--testing-seed", 1]
+        self.assertEqual(run(*base, "--checkpoint", self.path("free"))[0], 0)
+        self.assertEqual(run(*base, "--batch-cap", 22, "--checkpoint", self.path("capped"))[0], 0)
+        sigma = {}
+        for name in ("free", "capped"):
+            found = json.loads(run("inspect", self.path(name + ".mechanism"), "--json")[1])
+            sigma[name] = (found["sigma"], found["sampling"])
+        self.assertEqual(sigma["capped"][1], sigma["free"][1] + ",cap:22:200")
+        self.assertGreater(sigma["capped"][0], 1.01 * sigma["free"][0])
+        code, _, err = run(*base, "--batch-cap", 22, "--checkpoint", self.path("free"))
+        self.assertEqual(code, 2)
+        self.assertIn("another --batch", err)
+        self.refused(2, "train", self.path("free.mechanism"), "--train-csv", data, "--batch-cap", 22, says="--batch-cap")
+
     def test_epsilon_that_rests_on_sampling(self):
         """A mechanism whose epsilon rests on secret sampling was taken by count, which draws nothing, and called private.
         Now count refuses it, and noise says what its rows are good for."""

@@ -164,6 +164,8 @@ class Refused(Case):
         self.refused(2, *base, "--epochs", 1, "--memory", 0, says="--memory")
         self.refused(2, *base, "--epochs", 1, "--max-overhead", 0.5, says="--max-overhead")
         self.refused(2, *base, "--epochs", 1, "--sampling", "poisson:0.1", says="--sampling")
+        self.refused(2, *base, "--epochs", 1, "--sampling", "poisson", "--batch-cap", "auto", says="--units")
+        self.refused(2, *base, "--epochs", 1, "--batch-cap", 10, "--units", 100, says="--sampling")
         self.refused(2, "design", "--steps", 64, "--epochs", 1, "--epsilon", 0, "--delta", "1e-5", says="--epsilon")
 
     def test_memory_below_one_row_says_what_would_fit(self):
@@ -180,6 +182,36 @@ class Words(Case):
             self.assertIn(word, text)
         for line in text.splitlines():
             self.assertLessEqual(len(line), 130)
+
+    def test_every_pair_of_mechanism_and_sampling_with_an_account_is_compared(self):
+        found = self.json("design", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", 1e-8, "--sampling", "any",
+                          "--families", "identity,blt,banded-toeplitz", "--no-bench")
+        pairs = {(c["family"], c["sampling"].split(":")[0]) for c in found["candidates"]}
+        for pair in (("identity", "poisson"), ("identity", "allocation"), ("identity", "none"), ("blt", "balls-in-bins"),
+                     ("banded-toeplitz", "block-cyclic"), ("blt", "none")):
+            self.assertIn(pair, pairs)
+        for c in found["candidates"]:
+            self.assertTrue(c["account"])
+        chosen = found["chosen"]
+        best = min(c["noise_rms"] for c in found["candidates"])
+        self.assertLessEqual(chosen["noise_rms"], 1.0011 * best)
+        once = self.json("design", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", 1e-8, "--sampling",
+                         "allocation", "--families", "identity", "--no-bench", "-o", self.path("once"))
+        self.assertEqual(once["chosen"]["sampling"], "allocation:1,16")
+        self.assertIn("exactly 1 of 16 steps", once["statement"])
+        self.assertEqual(run("verify", self.path("once"))[0], 0)
+
+    def test_a_cap_that_is_to_be_found_costs_a_thousandth(self):
+        base = ["design", "--steps", 200, "--epochs", 4, "--epsilon", 2, "--delta", 1e-6, "--sampling", "poisson",
+                "--families", "identity", "--no-bench"]
+        free = self.json(*base)
+        capped = self.json(*base, "--batch-cap", "auto", "--units", 20000, "-o", self.path("capped"))
+        name, cap, units = capped["chosen"]["sampling"].rsplit(":", 2)
+        self.assertEqual((name, units), ("poisson:0.02,cap", "20000"))
+        self.assertTrue(400 < int(cap) < 600)
+        self.assertLess(capped["chosen"]["sigma"], 1.0015 * free["chosen"]["sigma"])
+        self.assertIn("At most %s take part" % cap, capped["statement"])
+        self.assertEqual(run("verify", self.path("capped"))[0], 0)
 
     def test_the_warnings_say_what_sampling_needs(self):
         found = self.json(*RUN, "--epsilon", 8)

@@ -29,6 +29,7 @@
 
 #include "base/memory.h"
 #include "base/special.h"
+#include <assert.h>
 #include <math.h>
 
 static const double SMALL = 1e-4; /* the part of delta that a cut may cost */
@@ -66,20 +67,19 @@ static dpmf_status make_law(const dpmf_i_account_allocation_scheme *s, int add, 
 
 /* ---- remove ---- */
 
-/* sum over the window of (number + noise) e^(log_moment - order s) payoff(s), plus what is outside; or less it. */
+/* From below: sum over the window of (number - noise) e^(log_moment - order s) payoff(s), less what is wrapped around it. */
 typedef struct total {
-    double inside, noise, outside, wrapped;
+    double inside, noise, wrapped;
 } total;
 
-static double bound_of(const total *x, int lower) {
-    if (lower) return fmax((x->inside - x->noise - x->wrapped) * (1 - 1e-12), 0);
-    return (x->inside + x->noise) * (1 + 1e-12) + x->outside;
+static double bound_of(const total *x) {
+    return fmax((x->inside - x->noise - x->wrapped) * (1 - 1e-12), 0);
 }
 
-/* E[(S - T)_+; none big], T = t a less the offset of all of them. */
-static double none_big(const dpmf_i_account_allocation_sum *s, double T, int lower) {
-    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length), base = fmax(T, low);
-    total x = {0, 0, 0, 0};
+/* E[(S - T)_+; none big] from below, T = t a less the offset of all of them. */
+static double none_big_lower(const dpmf_i_account_allocation_sum *s, double T) {
+    const double low = s->step * (double)s->first, base = fmax(T, low);
+    total x = {0, 0, 0};
     double highest = 0;
     for (int64_t k = (int64_t)fmax(floor((T - low) / s->step), 0); k < s->length; k++) {
         const double place = s->step * (double)(s->first + k), pay = place - T;
@@ -89,13 +89,54 @@ static double none_big(const dpmf_i_account_allocation_sum *s, double T, int low
         x.noise += weight * s->noise;
         highest = fmax(highest, weight);
     }
-    const double scale = exp(s->log_moment - s->order * base), far = fmax(top, T + 1 / s->up_rate);
+    const double scale = exp(s->log_moment - s->order * base);
     x.inside *= scale;
     x.noise *= scale;
     x.wrapped = scale * highest * s->wrapped;
-    x.outside = exp(s->up_log - s->up_rate * far) * (far - T);
-    if (low > T) x.outside += exp(s->down_log - s->down_rate * (s->down_rate > 0 ? T : low)) * (low - T);
-    return bound_of(&x, lower);
+    return bound_of(&x);
+}
+
+/*
+ * The same from above for several T at once, one exponential a place: with weights w_k from the top down
+ *
+ *     held_k = sum_{j >= k} w_j,      paid_k = sum_{j >= k} w_j (s_j - s_k) = paid_{k+1} + h held_{k+1},
+ *
+ * and E[(S - T)_+] = paid_k + (s_k - T) held_k at the first place s_k above T: positive terms only. numbers: 2 (length + 1).
+ */
+static void pile_up(const dpmf_i_account_allocation_sum *s, int64_t from, double base, double *numbers) {
+    double *held = numbers, *paid = numbers + s->length + 1;
+    held[s->length] = paid[s->length] = 0;
+    for (int64_t k = s->length - 1; k >= from; k--) {
+        const double place = s->step * (double)(s->first + k);
+        held[k] = held[k + 1] + exp(-s->order * (place - base)) * (s->number[k] + s->noise);
+        paid[k] = paid[k + 1] + s->step * held[k + 1];
+    }
+}
+
+/* A sum of n positive terms, each sum of n terms itself, is right to 2 n u of itself. */
+static double room_for(const dpmf_i_account_allocation_sum *s) {
+    return 1 + 1e-12 + 4 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (double)s->length;
+}
+
+static dpmf_status none_big_all(const dpmf_i_account_allocation_sum *s, int64_t count, const double *T, double *out) {
+    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
+    const double base = fmax(T[0], low), scale = exp(s->log_moment - s->order * base) * room_for(s);
+    const int64_t from = (int64_t)fmin(fmax(floor((T[0] - low) / s->step), 0), (double)s->length);
+    double *held = NULL;
+    TRY(dpmf_i_base_alloc_doubles(2 * (s->length + 1), "the masses of a sum", &held));
+    const double *paid = held + s->length + 1;
+    pile_up(s, from, base, held);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t k = (int64_t)fmin(fmax(floor((T[i] - low) / s->step), 0), (double)s->length);
+        while (k < s->length && !(s->step * (double)(s->first + k) > T[i]))
+            k++;
+        const double far = fmax(top, T[i] + 1 / s->up_rate);
+        const double inside = paid[k] + fmax(s->step * (double)(s->first + k) - T[i], 0) * held[k];
+        out[i] = scale * inside + exp(s->up_log - s->up_rate * far) * (far - T[i]);
+        if (low > T[i]) out[i] += exp(s->down_log - s->down_rate * (s->down_rate > 0 ? T[i] : low)) * (low - T[i]);
+    }
+    dpmf_i_base_free(held);
+    return DPMF_OK;
 }
 
 /* What beside one that is big lies outside the window. */
@@ -130,7 +171,7 @@ static double one_big(const dpmf_i_account_allocation_law *law, const dpmf_i_acc
 /* The same from below. */
 static double one_big_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
                             double T) {
-    total x = {0, 0, 0, 0};
+    total x = {0, 0, 0};
     double highest = 0;
     for (int64_t k = 0; k < s->length; k++) {
         const double place = s->step * (double)(s->first + k);
@@ -141,7 +182,7 @@ static double one_big_lower(const dpmf_i_account_allocation_law *law, const dpmf
     }
     x.wrapped = highest * s->wrapped;
     /* The call's own roundings, 16 u (1 + z^2) of its terms, are far less than this. */
-    return fmax(bound_of(&x, 1) - 1e-9 * x.inside, 0);
+    return fmax(bound_of(&x) - 1e-9 * x.inside, 0);
 }
 
 /* The masses that one_big takes: 2 length numbers, owned by the caller. */
@@ -161,8 +202,9 @@ static dpmf_status remove_some(const dpmf_i_account_allocation_scheme *s, const 
                                int64_t count, const double *epsilons, const dpmf_run *run, double *out) {
     const double t = (double)s->bins, middle = exp(epsilons[count / 2]);
     dpmf_i_account_allocation_sum none = {0}, beside = {0};
-    double order = 0, *weights = NULL;
+    double order = 0, *weights = NULL, targets[TOGETHER], others[TOGETHER] = {0};
     dpmf_status status = DPMF_OK;
+    assert(count <= TOGETHER);
     TRY_DONE(dpmf_i_account_allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut,
                                              60 / law->cut, &order));
     const double lowest = t * (exp(epsilons[0]) - law->offset);
@@ -173,11 +215,14 @@ static dpmf_status remove_some(const dpmf_i_account_allocation_scheme *s, const 
     TRY_DONE(dpmf_i_account_allocation_beside(law, t - 1, t * middle - (t - 1) * law->offset, order, &order));
     TRY_DONE(dpmf_i_account_allocation_sum_create(law, s->bins - 1, order, 0, run, &beside));
     TRY_DONE(weigh(&beside, &weights));
+    for (int64_t i = 0; i < count; i++)
+        targets[i] = t * (exp(epsilons[i]) - law->offset);
+    if (!skipped && !s->lower) TRY_DONE(none_big_all(&none, count, targets, others));
     for (int64_t i = 0; i < count; i++) {
-        const double T = t * exp(epsilons[i]), rest = T - (t - 1) * law->offset;
+        const double rest = t * exp(epsilons[i]) - (t - 1) * law->offset;
         double sum = s->lower ? one_big_lower(law, &beside, rest)
                               : one_big(law, &beside, weights, weights + beside.length, rest);
-        if (!skipped) sum += none_big(&none, T - t * law->offset, s->lower) / t;
+        if (!skipped) sum += (s->lower ? none_big_lower(&none, targets[i]) : others[i]) / t;
         if (!s->lower) sum += two_big(t, law->big, law->big_mean) * (1 + 1e-12) + (skipped ? most : 0);
         out[i] = sum;
     }
@@ -190,12 +235,10 @@ done:
 
 /* ---- add ---- */
 
-static double put_of(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s, double a,
-                     int lower) {
+static double put_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s, double a) {
     const double t = (double)s->copies, end = t / a, shift = t * law->offset;
-    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
-    const double base = fmin(end, top);
-    total x = {0, 0, 0, 0};
+    const double base = fmin(end, s->step * (double)(s->first + s->length));
+    total x = {0, 0, 0};
     double highest = 0;
     for (int64_t k = 0; k < s->length; k++) {
         const double place = s->step * (double)(s->first + k), pay = 1 - a * (place + shift) / t;
@@ -209,10 +252,36 @@ static double put_of(const dpmf_i_account_allocation_law *law, const dpmf_i_acco
     x.inside *= scale;
     x.noise *= scale;
     x.wrapped = scale * highest * s->wrapped;
-    x.outside = law->cut < end ? t * law->big : 0;
-    if (s->first > 0) x.outside += exp(s->down_log - fmin(s->down_rate, 0) * low);
-    if (top < end) x.outside += exp(s->up_log - s->up_rate * (s->up_rate > 0 ? top : end));
-    return bound_of(&x, lower);
+    return bound_of(&x);
+}
+
+/* The same from above for several a at once: sums from the bottom up, as in pile_up. */
+static dpmf_status put_all(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
+                           int64_t count, const double *epsilons, double *out) {
+    const double t = (double)s->copies, low = s->step * (double)s->first, widest = t * exp(-epsilons[0]);
+    const double top = s->step * (double)(s->first + s->length), base = fmin(widest, top);
+    const double scale = exp(s->log_moment - s->order * base) * room_for(s);
+    double *held = NULL;
+    TRY(dpmf_i_base_alloc_doubles(2 * s->length, "the masses of a sum", &held));
+    double *paid = held + s->length;
+    int64_t built = 0;                         /* entries that are made */
+    for (int64_t i = count - 1; i >= 0; i--) { /* t/a rises */
+        const double a = exp(epsilons[i]), end = t / a;
+        for (; built < s->length && s->step * (double)(s->first + built) < end; built++) {
+            const double place = s->step * (double)(s->first + built), before = built > 0 ? held[built - 1] : 0;
+            held[built] = before + exp(-s->order * (place - base)) * (s->number[built] + s->noise);
+            paid[built] = (built > 0 ? paid[built - 1] : 0) + s->step * before;
+        }
+        out[i] = law->cut < end ? t * law->big : 0;
+        if (built > 0) {
+            const double place = s->step * (double)(s->first + built - 1);
+            out[i] += scale * a / t * (paid[built - 1] + (end - place) * held[built - 1]);
+        }
+        if (s->first > 0) out[i] += exp(s->down_log - fmin(s->down_rate, 0) * low);
+        if (top < end) out[i] += exp(s->up_log - s->up_rate * (s->up_rate > 0 ? top : end));
+    }
+    dpmf_i_base_free(held);
+    return DPMF_OK;
 }
 
 static dpmf_status add_some(const dpmf_i_account_allocation_scheme *s, int64_t count, const double *epsilons,
@@ -227,8 +296,9 @@ static dpmf_status add_some(const dpmf_i_account_allocation_scheme *s, int64_t c
     TRY_DONE(
         dpmf_i_account_allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
     TRY_DONE(dpmf_i_account_allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
-    for (int64_t i = 0; i < count; i++)
-        out[i] = put_of(&law, &sum, exp(epsilons[i]), s->lower);
+    if (!s->lower) TRY_DONE(put_all(&law, &sum, count, epsilons, out));
+    for (int64_t i = 0; i < count && s->lower; i++)
+        out[i] = put_lower(&law, &sum, exp(epsilons[i]));
 done:
     dpmf_i_account_allocation_sum_free(&sum);
     dpmf_i_account_allocation_law_free(&law);

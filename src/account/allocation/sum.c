@@ -100,7 +100,7 @@ dpmf_status dpmf_i_account_allocation_order(const dpmf_i_account_allocation_law 
     coarse *c = NULL;
     TRY(dpmf_i_base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
     make_coarse(law, c);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 30; i++) { /* a tilt: roughly will do */
         const double middle = 0.5 * (low + high);
         double at, variance;
         (void)coarse_log_moment(c, middle, &at, &variance);
