@@ -10,6 +10,7 @@
  * stay integers until they are printed. Numbers that could not be held in all steps are refused.
  */
 #include "fixed.h"
+#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
@@ -246,6 +247,7 @@ static int choose_grid(counter *c) {
 static int open_noise(counter *c) {
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
     uint8_t key[DPMF_KEY_SIZE];
+    char binding[96];
     wanted.precision = DPMF_FLOAT64;
     wanted.run.threads = 1;
     dpmf_status status = option_given(c->given, OPTION_TESTING_SEED)
@@ -253,8 +255,11 @@ static int open_noise(counter *c) {
                              : dpmf_key_create(key);
     if (status == DPMF_OK)
         status = dpmf_noise_create(c->mechanism, c->columns, c->given->number[OPTION_CLIP], key, &wanted, &c->noise);
+    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    snprintf(binding, sizeof binding, "count %lld %.17g", (long long)c->columns, c->given->number[OPTION_CLIP]);
+    if (code == 0) code = ledger_enter(c->given, c->mechanism, key, binding);
     dpmf_key_wipe(key);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+    return code;
 }
 
 /* Streams have no sampler: a guarantee that rests on one would not hold. */
@@ -312,7 +317,8 @@ int cmd_count(const arguments *given) {
     counter c = {.given = given};
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
         return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
-    int code = rows_open(given->text[OPTION_OUT], false, &c.out);
+    int code = ledger_check(given);
+    if (code == 0) code = rows_open(given->text[OPTION_OUT], false, &c.out);
     if (code == 0) code = prepare_counter(&c);
     if (code == 0) code = read_stream(&c);
     if (code == 0) code = rows_finish(&c.out);
