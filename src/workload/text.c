@@ -77,7 +77,7 @@ static dpmf_status parse_schedule(const dpmf_i_workload_schedule *kind, slice re
     for (int i = 0; i < kind->values; i++) {
         const char *colon = memchr(rest.text, ':', rest.length);
         const int last = i + 1 == kind->values;
-        if (last != (colon == NULL))
+        if (!last && colon == NULL)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s needs %s, as in %s", kind->name, kind->form,
                                     kind->example);
         const size_t length = last ? rest.length : (size_t)(colon - rest.text);
