@@ -154,6 +154,21 @@ class Files(Ledgers):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), bad)
 
+    def test_verify_holds_a_ledger_against_its_budget(self):
+        m, ledger = self.mechanism(), self.path("l.json")
+        self.assertEqual(self.count(m, ledger, "--budget-epsilon", 1.5, "--budget-delta", 1e-6)[0], 0)
+        found = self.json("verify", ledger)
+        self.assertTrue(found["ok"])
+        self.near(found["checks"][0]["found"], 1, 1e-9)
+        with open(ledger, encoding="utf-8") as file:
+            text = file.read()
+        forged = self.write("forged.json", text.replace('"times":1', '"times":9'))
+        code, out, _ = run("verify", forged, "--json")
+        self.assertEqual((code, json.loads(out)["ok"]), (3, False))
+        free = self.path("free.json")
+        self.assertEqual(self.count(m, free)[0], 0)
+        self.assertIsNone(self.json("verify", free)["checks"][0]["ok"])
+
     def test_processes_that_enter_at_once_all_get_in(self):
         m, ledger = self.mechanism(), self.path("l.json")
         started = [subprocess.Popen([DPMF, "count", m, "--ledger", ledger], stdin=subprocess.DEVNULL,

@@ -80,8 +80,11 @@ def cases():
     numbers = random.Random(19)
     for i in range(20):
         mu = round(numbers.uniform(0.2, 1.0), 2)
-        runs = [(round(numbers.uniform(0.7, 3), 2), round(10 ** numbers.uniform(-3, -0.7), 4),
-                 int(10 ** numbers.uniform(1, 3.3))) for _ in range(1 + i % 3)]
+        runs = []
+        for _ in range(1 + i % 3):
+            sigma, q = round(numbers.uniform(0.7, 3), 2), round(10 ** numbers.uniform(-3, -0.7), 4)
+            most = max(5, int(0.4 * (sigma / q) ** 2))  # losses of a size for which the contour above is the right one
+            runs.append((sigma, q, min(most, int(10 ** numbers.uniform(1, 3.3)))))
         yield mu, runs, (1e-5, 1e-6, 1e-8)[i % 3]
 
 
