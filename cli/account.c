@@ -77,7 +77,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
         json_double(t, "epsilon_one_run", p->epsilon);
     }
     if (a->how.unconditional) json_integer(t, "coins", (int64_t)a->how.seed);
-    if (a->how.units > 0) json_bool(t, "delta_below_one_unit", p->delta * (double)a->how.units < 1.0);
+    if (a->how.units > 0) json_bool(t, "delta_below_one_unit", !delta_too_large(p->delta, a->how.units));
     if (option_given(given, OPTION_CURVE)) {
         json_open(t, "curve", '[');
         for (int i = 0; i < CURVE_POINTS; ++i) {
@@ -120,8 +120,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     table_integer(t, "compositions", steps_of(a));
     if (a->how.unconditional) table_integer(t, "coins of the test", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
-    if (a->how.units > 0 && p->delta * (double)a->how.units >= 1.0)
-        table_text(t, "warning", "delta is 1/units or more: it allows a unit to be published whole; take less");
+    if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)

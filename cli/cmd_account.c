@@ -70,8 +70,20 @@ static int draw_coins(const arguments *given, account *a) {
     return 0;
 }
 
+/* --largest probability: the one that is looked for need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
+static const char *sampling_text(const arguments *given, char out[64]) {
+    const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
+    const size_t name = strlen(blocks);
+    if (!option_is(given, OPTION_LARGEST, "probability")) return text;
+    if (!option_given(given, OPTION_SAMPLING) || strcmp(text, "poisson") == 0) return "poisson:1";
+    if (strncmp(text, blocks, name) != 0 || strchr(text, ',') != NULL || strlen(text) > 40) return text;
+    snprintf(out, 64, "%s1,%s", blocks, text + name);
+    return out;
+}
+
 static int read_options(const arguments *given, account *a) {
-    const char *sampling = option_text(given, OPTION_SAMPLING);
+    char completed[64];
+    const char *sampling = sampling_text(given, completed);
     a->how = dpmf_account_options_defaults();
     dpmf_status status = dpmf_sampling_parse(sampling, &a->how.sampling);
     if (status != DPMF_OK) return fail_status(status, "--sampling");

@@ -4,6 +4,7 @@
  * count/lines.c), batches of answers released in the order that count/release.c explains.
  */
 #include "count/count.h"
+#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "problem.h"
@@ -219,6 +220,13 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
+/* Before anything is released; a stream that goes on is in the ledger already. */
+static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
+    char binding[96];
+    snprintf(binding, sizeof binding, "count %lld %.17g", (long long)c->reader.columns, c->given->number[OPTION_CLIP]);
+    return ledger_enter(c->given, c->mechanism, key, binding);
+}
+
 static int open_counter(count *c) {
     dpmf_counter_options wanted = dpmf_counter_options_defaults();
     uint8_t key[DPMF_KEY_SIZE];
@@ -230,8 +238,9 @@ static int open_counter(count *c) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =
         dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
+    int code = status == DPMF_OK ? enter_ledger(c, key) : fail_status(status, NULL);
     dpmf_key_wipe(key);
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (code != 0) return code;
     const dpmf_int128 limit = dpmf_counter_limit(c->counter);
     memcpy(&c->reader.limit, &limit, sizeof limit);
     c->reader.grid = dpmf_counter_places(c->counter);
@@ -288,6 +297,7 @@ static int run(count *c) {
 int cmd_count(const arguments *given) {
     count c = {.given = given, .in = {.file = -1}, .out = {.file = -1}};
     int code = check_usage(given);
+    if (code == 0) code = ledger_check(given);
     if (code != 0) return code;
     read_options(&c);
     code = run(&c);

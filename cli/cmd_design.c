@@ -146,6 +146,8 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
     json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
     json_double(t, "epsilon", given->number[OPTION_EPSILON]);
     json_double(t, "delta", given->number[OPTION_DELTA]);
+    if (option_given(given, OPTION_UNITS))
+        json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
     json_candidates(t, "candidates", d, false);
     json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_chosen(d)));
     json_text(t, "statement", statement);
@@ -227,6 +229,8 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     text_add(t, "%lld steps, %s, participation %s, epsilon = %g, delta = %g\n\n", (long long)given->count[OPTION_STEPS],
              dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)),
              given->number[OPTION_EPSILON], given->number[OPTION_DELTA]);
+    if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
+        text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     text_add(t, "  %-29s %6s %8s %10s %10s %11s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
              max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x optimum", "eligible");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
+#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
@@ -124,6 +125,14 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
+/* Shards of one run are one run; another clip norm, size or precision is another. */
+static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
+    char binding[128];
+    snprintf(binding, sizeof binding, "noise %lld %.17g %s", (long long)r->dim, r->given->number[OPTION_CLIP],
+             option_text(r->given, OPTION_FORMAT));
+    return ledger_enter(r->given, r->mechanism, key, binding);
+}
+
 static int open_noise(request *r) {
     uint8_t key[DPMF_KEY_SIZE];
     uint64_t bytes = 0;
@@ -132,9 +141,11 @@ static int open_noise(request *r) {
     if (status == DPMF_OK) status = get_key(r->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status = dpmf_noise_create(r->mechanism, r->dim, r->given->number[OPTION_CLIP], key, &r->options, &r->noise);
-    dpmf_key_wipe(key);
     if (status == DPMF_OK) status = dpmf_noise_seek(r->noise, r->first);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    if (code == 0) code = enter_ledger(r, key);
+    dpmf_key_wipe(key);
+    return code;
 }
 
 /* Rows are made some at a time, so that short ones do not each cost a system call. */
@@ -249,6 +260,7 @@ static int run_request(request *r) {
 int cmd_noise(const arguments *given) {
     request r = {.given = given};
     int code = check_usage(given);
+    if (code == 0) code = ledger_check(given);
     if (code != 0) return code;
     read_options(given, &r);
     code = run_request(&r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: private training of a small model, from data to accuracy. */
+#include "ledger.h"
 #include "options/verbs.h"
 #include "progress.h"
 #include "train/train.h"
@@ -41,6 +42,9 @@ static int check_usage(const arguments *given) {
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (option_given(given, OPTION_EVERY) && !option_given(given, OPTION_CHECKPOINT))
         return fail(EXIT_USAGE, "--every needs --checkpoint FILE");
+    if (option_given(given, OPTION_LEDGER) && option_given(given, OPTION_NOISELESS))
+        return fail(EXIT_USAGE,
+                    "--ledger and --noiseless exclude each other: without noise there is nothing to account for");
     if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
         return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd");
     return 0;
@@ -148,11 +152,29 @@ static int open_trainer(training *t) {
     dpmf_status status = dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &t->how, &t->trainer);
     if (status == DPMF_ERROR_ARGUMENT && t->how.state != NULL && access(t->how.state, F_OK) == 0)
         return explain_another(t);
-    dpmf_key_wipe(t->key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     /* Test data that do not fit are better found now than after the last step. */
     status = dpmf_trainer_evaluate(t->trainer, t->test, NULL, NULL);
     return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
+}
+
+/* Everything that tells two runs with one key and mechanism apart: their noise is bound to it. */
+static int enter_ledger(training *t) {
+    static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
+                                     OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
+                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_TRAIN_CSV,
+                                     OPTION_HOLD_OUT, OPTION_LABEL,    OPTION_USER};
+    text_buffer binding = {0};
+    if (!option_given(t->given, OPTION_LEDGER)) return 0;
+    if (training_together != NULL && training_together->part != 0) return 0; /* one of them enters for all */
+    text_add(&binding, "train %s %lld", dpmf_sampler_text(t->sampler), (long long)t->units);
+    for (size_t i = 0; i < sizeof tell / sizeof *tell; ++i) {
+        const char *value = option_text(t->given, tell[i]);
+        text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
+    }
+    int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, binding.bytes);
+    text_free(&binding);
+    return code;
 }
 
 static int prepare_training(training *t) {
@@ -169,7 +191,10 @@ static int prepare_training(training *t) {
     if (code == 0) code = all(open_trainer(t));
     if (code != 0) return code;
     code = team != NULL ? team->resume(t) : resume(t);
-    return code == 0 ? all(check_begun(t)) : code;
+    if (code == 0) code = all(check_begun(t));
+    if (code == 0) code = all(enter_ledger(t));
+    dpmf_key_wipe(t->key);
+    return code;
 }
 
 static int save_checkpoint(training *t) {
@@ -244,6 +269,7 @@ static int train(training *t) {
 int cmd_train(const arguments *given) {
     training t = {.given = given};
     int code = check_usage(given);
+    if (code == 0) code = ledger_check(given);
     if (code == 0) code = train(&t);
     dpmf_key_wipe(t.key);
     dpmf_trainer_free(t.trainer);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ledger.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
@@ -49,7 +50,64 @@ static void print_table(text_buffer *t, const dpmf_verification *v) {
              (long long)counts[2], (long long)counts[1], (long long)counts[0]);
 }
 
+/* ---- a ledger: read again entry by entry, composed, and held against its budget ---- */
+
+static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
+    const double budget = dpmf_ledger_budget_epsilon(ledger);
+    const bool ok = budget == 0.0 || found->epsilon <= budget * (1.0 + 1e-9);
+    const char *how = budget == 0.0            ? "the ledger has no budget"
+                      : found->total_mu > 0.0 ? "all entries composed; Gaussian, so that a budget fixed beforehand allows "
+                                                "runs chosen one after the other (Smith and Thakurta 2022)"
+                                              : "all entries composed; holds for a list that did not depend on what was "
+                                                "released";
+    if (option_given(given, OPTION_JSON)) {
+        json_begin(t);
+        json_bool(t, "ok", ok);
+        json_open(t, "checks", '[');
+        json_open(t, NULL, '{');
+        json_text(t, "name", "ledger.budget");
+        if (budget == 0.0)
+            json_null(t, "ok");
+        else
+            json_bool(t, "ok", ok);
+        json_double(t, "claimed", budget > 0.0 ? budget : NAN);
+        json_double(t, "found", budget > 0.0 ? found->epsilon : NAN);
+        json_double(t, "tolerance", 1e-9);
+        json_text(t, "how", how);
+        json_close(t, '}');
+        json_close(t, ']');
+        json_integer(t, "entries", dpmf_ledger_entries(ledger));
+        json_end(t);
+        return;
+    }
+    text_add(t, "%-8s%-26s", budget == 0.0 ? "-" : ok ? "ok" : "FAILED", "ledger.budget");
+    add_number(t, budget > 0.0 ? budget : NAN);
+    add_number(t, budget > 0.0 ? found->epsilon : NAN);
+    text_add(t, "  %s\n%s: %lld entries\n", how, ok ? "verified" : "FAILED", (long long)dpmf_ledger_entries(ledger));
+}
+
+static int verify_ledger(const arguments *given) {
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    dpmf_ledger *ledger = NULL;
+    dpmf_privacy found = {0};
+    text_buffer t = {0};
+    dpmf_status status = dpmf_ledger_load(given->operand, &ledger);
+    const double budget = status == DPMF_OK ? dpmf_ledger_budget_epsilon(ledger) : 0.0;
+    if (budget > 0.0) status = dpmf_ledger_epsilon(ledger, dpmf_ledger_budget_delta(ledger), &run, &found);
+    progress_clear();
+    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    if (code == 0) {
+        print_ledger(&t, given, ledger, &found);
+        code = text_print(&t);
+        if (code == 0 && budget > 0.0 && found.epsilon > budget * (1.0 + 1e-9)) code = EXIT_NEGATIVE;
+    }
+    text_free(&t);
+    dpmf_ledger_free(ledger);
+    return code;
+}
+
 int cmd_verify(const arguments *given) {
+    if (ledger_is(given->operand)) return verify_ledger(given);
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_verification *verification = NULL;
     text_buffer t = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compose.h"
 
+#include "ledger.h"
 #include "output.h"
 #include "problem.h"
 #include "progress.h"
@@ -11,7 +12,8 @@
 
 typedef struct part {
     const char *path;
-    dpmf_mechanism *mechanism;
+    dpmf_mechanism *mechanism; /* NULL: a ledger */
+    dpmf_ledger *entries;
     int64_t times;
     double epsilon; /* alone, as often as it was run; at the same delta */
 } part;
@@ -39,13 +41,31 @@ static int read_times(const arguments *given, composition *c) {
     return 0;
 }
 
+static int load_ledger(part *p) {
+    char shown[SHOWN];
+    if (p->times != 1) return fail(EXIT_USAGE, "--times: %s is a ledger, which counts once", show(p->path, shown));
+    dpmf_status status = dpmf_ledger_load(p->path, &p->entries);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static dpmf_adjacency adjacency_of(const part *p) {
+    return p->mechanism != NULL ? dpmf_mechanism_adjacency(p->mechanism) : dpmf_ledger_adjacency(p->entries);
+}
+
+static dpmf_status add_part(dpmf_ledger *to, const part *p) {
+    if (p->mechanism == NULL) return dpmf_ledger_add_ledger(to, p->entries);
+    return dpmf_ledger_add_mechanism(to, p->mechanism, p->times);
+}
+
 static int load(const arguments *given, composition *c) {
     c->count = given->operand_count;
     if (c->count == 0) return fail(EXIT_USAGE, "--compose needs mechanism FILEs");
     int code = read_times(given, c);
     for (int i = 0; code == 0 && i < c->count; ++i) {
         c->parts[i].path = given->operands[i];
-        code = load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
+        code = ledger_is(given->operands[i])
+                   ? load_ledger(&c->parts[i])
+                   : load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
     }
     return code;
 }
@@ -69,8 +89,8 @@ static int check_options(const arguments *given) {
 static dpmf_status account_alone(part *p, double delta, const dpmf_run *run) {
     dpmf_ledger *alone = NULL;
     dpmf_privacy privacy = {0};
-    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(p->mechanism), &alone);
-    if (status == DPMF_OK) status = dpmf_ledger_add_mechanism(alone, p->mechanism, p->times);
+    dpmf_status status = dpmf_ledger_create(adjacency_of(p), &alone);
+    if (status == DPMF_OK) status = add_part(alone, p);
     if (status == DPMF_OK && delta >= 1e-300 && delta < 1.0) status = dpmf_ledger_epsilon(alone, delta, run, &privacy);
     p->epsilon = privacy.epsilon;
     dpmf_ledger_free(alone);
@@ -80,9 +100,9 @@ static dpmf_status account_alone(part *p, double delta, const dpmf_run *run) {
 static int compute(const arguments *given, composition *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     const bool of_epsilon = option_given(given, OPTION_DELTA);
-    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(c->parts[0].mechanism), &c->ledger);
+    dpmf_status status = dpmf_ledger_create(adjacency_of(&c->parts[0]), &c->ledger);
     for (int i = 0; status == DPMF_OK && i < c->count; ++i)
-        status = dpmf_ledger_add_mechanism(c->ledger, c->parts[i].mechanism, c->parts[i].times);
+        status = add_part(c->ledger, &c->parts[i]);
     if (status == DPMF_OK)
         status = of_epsilon ? dpmf_ledger_epsilon(c->ledger, given->number[OPTION_DELTA], &run, &c->found)
                             : dpmf_ledger_delta(c->ledger, given->number[OPTION_EPSILON], &run, &c->found);
@@ -92,14 +112,49 @@ static int compute(const arguments *given, composition *c) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
+/* Gaussian runs alone, under a budget that was fixed beforehand, may be chosen one after the other. */
+static const char *condition_of(const composition *c) {
+    const part *first = &c->parts[0];
+    if (!(c->found.total_mu > 0.0))
+        return "provided that which runs were made did not depend on what earlier ones released, and that each was "
+               "sampled "
+               "as its file says";
+    if (c->count == 1 && first->mechanism == NULL && dpmf_ledger_budget_epsilon(first->entries) > 0.0)
+        return "also where runs were chosen in view of what earlier ones released: all are Gaussian, and every one was "
+               "entered under a budget that was fixed beforehand (a filter for Gaussian privacy, Smith and Thakurta "
+               "2022)";
+    return "provided that which runs were made did not depend on what earlier ones released (all are Gaussian: a "
+           "ledger with a "
+           "budget would allow that)";
+}
+
 static void add_statement(text_buffer *t, const composition *c) {
     text_add(
         t,
         "All noisy outputs of these runs together are (epsilon, delta)-differentially private with epsilon = %.6g and "
-        "delta = %.6g, provided that which runs were made did not depend on what earlier ones released, and that each "
-        "was sampled as its file says. The figure is %s (%s).",
-        rounded_up(c->found.epsilon), rounded_up(c->found.delta),
+        "delta = %.6g, %s. The figure is %s (%s).",
+        rounded_up(c->found.epsilon), rounded_up(c->found.delta), condition_of(c),
         c->found.kind == DPMF_EXACT ? "exact" : "a proven upper bound", c->found.method);
+}
+
+static void json_part(text_buffer *t, const part *p) {
+    json_open(t, NULL, '{');
+    json_text(t, "file", p->path);
+    if (p->mechanism != NULL) {
+        const dpmf_sampling of_part = dpmf_mechanism_sampling(p->mechanism);
+        char sampling[64] = "";
+        if (dpmf_sampling_format(&of_part, sampling) != DPMF_OK) sampling[0] = '\0';
+        json_text(t, "digest", dpmf_mechanism_digest(p->mechanism));
+        json_integer(t, "times", p->times);
+        json_double(t, "sigma", dpmf_mechanism_sigma(p->mechanism));
+        json_text(t, "sampling", sampling);
+    } else {
+        json_integer(t, "entries", dpmf_ledger_entries(p->entries));
+        json_known(t, "budget_epsilon", dpmf_ledger_budget_epsilon(p->entries));
+        json_known(t, "budget_delta", dpmf_ledger_budget_delta(p->entries));
+    }
+    json_double(t, "epsilon_alone", p->epsilon);
+    json_close(t, '}');
 }
 
 static void print_json(text_buffer *t, const composition *c) {
@@ -109,22 +164,11 @@ static void print_json(text_buffer *t, const composition *c) {
     json_double(t, "delta", c->found.delta);
     json_text(t, "kind", dpmf_kind_name(c->found.kind));
     json_text(t, "method", c->found.method);
-    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(c->parts[0].mechanism)));
+    json_text(t, "adjacency", dpmf_adjacency_name(adjacency_of(&c->parts[0])));
     json_bool(t, "slack_met", c->found.slack_met != 0);
     json_open(t, "parts", '[');
-    for (int i = 0; i < c->count; ++i) {
-        const dpmf_sampling of_part = dpmf_mechanism_sampling(c->parts[i].mechanism);
-        char sampling[64] = "";
-        if (dpmf_sampling_format(&of_part, sampling) != DPMF_OK) sampling[0] = '\0';
-        json_open(t, NULL, '{');
-        json_text(t, "file", c->parts[i].path);
-        json_text(t, "digest", dpmf_mechanism_digest(c->parts[i].mechanism));
-        json_integer(t, "times", c->parts[i].times);
-        json_double(t, "sigma", dpmf_mechanism_sigma(c->parts[i].mechanism));
-        json_text(t, "sampling", sampling);
-        json_double(t, "epsilon_alone", c->parts[i].epsilon);
-        json_close(t, '}');
-    }
+    for (int i = 0; i < c->count; ++i)
+        json_part(t, &c->parts[i]);
     json_close(t, ']');
     add_statement(&statement, c);
     json_text(t, "statement", statement.bytes);
@@ -162,5 +206,7 @@ int account_compose(const arguments *given) {
     dpmf_ledger_free(c.ledger);
     for (int i = 0; i < c.count; ++i)
         dpmf_mechanism_free(c.parts[i].mechanism);
+    for (int i = 0; i < c.count; ++i)
+        dpmf_ledger_free(c.parts[i].entries);
     return code;
 }

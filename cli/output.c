@@ -100,6 +100,12 @@ void text_add_bytes(text_buffer *t, const char *bytes, size_t length) {
     t->bytes[t->length] = '\0';
 }
 
+const char DELTA_TOO_LARGE[] = "delta is 1/units or more: it allows a unit to be published whole; take less";
+
+bool delta_too_large(double delta, int64_t units) {
+    return units > 0 && delta * (double)units >= 1.0;
+}
+
 double rounded_up(double value) {
     if (!(value > 0.0) || !isfinite(value)) return value;
     const double unit = pow(10.0, floor(log10(value)) - 5.0);

@@ -70,6 +70,10 @@ void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "s
 void json_losses(text_buffer *t, const dpmf_evaluation *value); /* the three losses */
 void json_lower_bound(text_buffer *t, dpmf_lower_bound value);  /* the member "lower_bound" */
 
+/* Does delta allow one of so many units to be published whole? `units` 0: not known, and then no. */
+bool delta_too_large(double delta, int64_t units);
+extern const char DELTA_TOO_LARGE[]; /* what to say then */
+
 /* Tables for people: a name, a value, and how sure the value is (NULL: nothing to say). */
 void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);

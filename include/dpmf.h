@@ -139,9 +139,11 @@ DPMF_API uint64_t dpmf_memory_in_use(void);
 typedef struct dpmf_workload dpmf_workload;
 
 /*
- * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", joined by
- * commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
- * steps and then 1 - (1-FLOOR) j/m for j = 1..m. Several schedules multiply.
+ * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "cosine:FLOOR",
+ * "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n),
+ * the learning rate is 1 before the last m steps and then 1 - (1-FLOOR) j/m for j = 1..m. cosine: FLOOR + (1-FLOOR) (1 +
+ * cos(pi t/(n-1)))/2 at step t. warmup: j/m in step j = 1..m = round(FRACTION n), then 1. step: FACTOR^floor(t/EVERY). Several
+ * schedules multiply.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
@@ -1047,6 +1049,55 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 /* Changes when the bits that a key gives change. */
 #define DPMF_STREAM_VERSION 1
 #define DPMF_KEY_SIZE 32
+
+/*
+ * A ledger on disk: every run on some data, so that nobody forgets one. A run is entered before it begins, in one step that is
+ * on the disk before this returns; a run that is resumed is known by its key, its mechanism's digest and `binding`, and is not
+ * entered twice. An entry that would pass the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several
+ * processes may enter at once. The file is made when it is not there; it holds no secret.
+ *
+ * Where all runs are Gaussian (no sampling), the budget may be spent by runs that were chosen in view of earlier ones: a filter
+ * for Gaussian privacy (Smith and Thakurta 2022). Else the list of runs must not depend on what they released.
+ */
+typedef struct dpmf_ledger_options {
+    double budget_epsilon,
+        budget_delta; /* both 0: that of the file. It is kept in a new file; another than the file's is refused */
+    const char *what; /* who enters it, "train" say: at most 100 bytes; NULL: nothing */
+    const char
+        *binding; /* what else tells apart runs with one key and mechanism whose noise is not the same; NULL: nothing */
+    int64_t times; /* 0 means 1 */
+    dpmf_run run;
+} dpmf_ledger_options;
+
+DPMF_API dpmf_ledger_options dpmf_ledger_options_defaults(void);
+
+typedef struct dpmf_ledger_receipt {
+    int entered;                         /* 0: the run was in it already */
+    int64_t entries;                     /* how many there are now */
+    double budget_epsilon, budget_delta; /* 0: none */
+    dpmf_privacy privacy;                /* of all of them together at the budget's delta; all 0 without a budget */
+} dpmf_ledger_receipt;
+
+/* Enters a run of a mechanism, which is confirmed first. `key` is the run's. `out` may be NULL. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
+                                                       const uint8_t key[DPMF_KEY_SIZE],
+                                                       const dpmf_ledger_options *options, dpmf_ledger_receipt *out);
+
+/* Enters a run that has no mechanism file, as dpmf_account_epsilon would account for it; `name` tells it from others. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
+                                                               const dpmf_account_options *account,
+                                                               const dpmf_ledger_options *options,
+                                                               dpmf_ledger_receipt *out);
+
+/* All entries of a file as a ledger in memory, and what it knows of the file. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out);
+DPMF_API int64_t dpmf_ledger_entries(const dpmf_ledger *ledger);
+DPMF_API double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger); /* 0: none */
+DPMF_API double dpmf_ledger_budget_delta(const dpmf_ledger *ledger);
+DPMF_API dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger);
+
+/* Its entries into another ledger, with the same adjacency. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other);
 
 /* A new key from the system's generator. Whoever knows the key can subtract the noise. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);

@@ -85,10 +85,10 @@ bool read_count(const char *text, int64_t *out) {
 }
 
 bool read_bytes(const char *text, int64_t *out) {
-    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     char mantissa[64];
     size_t length = strlen(text);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 4; ++i) {
         if (length <= 3 || length - 3 >= sizeof mantissa || strcmp(text + length - 3, units[i]) != 0) continue;
         memcpy(mantissa, text, length - 3);
         mantissa[length - 3] = '\0';
@@ -99,7 +99,17 @@ bool read_bytes(const char *text, int64_t *out) {
         *out = (int64_t)value;
         return true;
     }
-    return read_count(text, out);
+    /* 1GB, 2g, 1T: powers of 1000 as in counts, in either case and with or without a B. */
+    if (length > 1 && (text[length - 1] == 'B' || text[length - 1] == 'b')) --length;
+    const char *letters = "kKmMgGtT", *unit = length > 1 ? strchr(letters, text[length - 1]) : NULL;
+    if (unit != NULL) --length;
+    if (length == 0 || length >= sizeof mantissa - 3) return false;
+    memcpy(mantissa, text, length);
+    mantissa[length] = '\0';
+    if (strpbrk(mantissa, letters) != NULL) return false;
+    strcat(mantissa, unit == NULL ? "" : unit - letters < 2 ? "k" : unit - letters < 4 ? "M" : "G");
+    if (!read_count(mantissa, out)) return false;
+    return unit == NULL || unit - letters < 6 || !__builtin_mul_overflow(*out, (int64_t)1000, out);
 }
 
 bool read_number(const char *text, double *out) {

@@ -21,7 +21,8 @@
 
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
 
-#define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|file:PATH.npy"
+#define SCHEDULES "cooldown:FRACTION:FLOOR|cosine:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
+#define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|file:PATH.npy"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",
@@ -48,7 +49,10 @@ const option_row options[OPTION_TOTAL] = {
          .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
          .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
                  "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
-                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR. train: that of its "
+                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR; cosine: from 1 to FLOOR "
+                 "over all "
+                 "steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after every EVERY steps. Schedules "
+                 "multiply. train: that of its "
                  "optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
@@ -276,7 +280,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_COMPOSE] = {.name = "compose",
                         .kind = KIND_FLAG,
                         .verbs = ACCOUNT,
-                        .help = "all mechanism FILEs, run on the same data, together: what they come to"},
+                        .help = "all mechanism and ledger FILEs, run on the same data, together: what they come to"},
     [OPTION_TIMES] = {.name = "times",
                       .kind = KIND_TEXT,
                       .argument = "N,N,...",
@@ -324,7 +328,7 @@ const option_row options[OPTION_TOTAL] = {
                         .values = "steps|probability",
                         .verbs = ACCOUNT,
                         .help = "with sigma, epsilon and delta: the most compositions, or the largest sampling "
-                                "probability, within them"},
+                                "probability, within them. --sampling then needs none: poisson or block-cyclic:BANDS"},
     [OPTION_CURVE] = {.name = "curve",
                       .kind = KIND_FLAG,
                       .verbs = ACCOUNT,
@@ -435,7 +439,7 @@ const option_row options[OPTION_TOTAL] = {
                        .count_low = 1,
                        .count_high = INT64_MAX,
                        .verbs = DESIGN | REPORT,
-                       .help = "bytes that the noise stream may take (4GiB, 500M). Without it, no limit"},
+                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Without it, no limit"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
                              .kind = KIND_NUMBER,
                              .argument = "X",
@@ -593,6 +597,30 @@ const option_row options[OPTION_TOTAL] = {
                         .kind = KIND_FLAG,
                         .verbs = NOISE,
                         .help = "print the memory that the stream would take, and make nothing"},
+    [OPTION_LEDGER] = {.name = "ledger",
+                       .kind = KIND_FILE,
+                       .argument = "FILE",
+                       .verbs = NOISE | COUNT | TRAIN,
+                       .help =
+                           "enter this run in a ledger of all runs on the same data before it begins, made if it is "
+                           "missing; refused, and nothing released, when its budget would be passed. A run that is "
+                           "resumed is entered once. account --compose FILE says what it comes to"},
+    [OPTION_BUDGET_EPSILON] = {.name = "budget-epsilon",
+                               .kind = KIND_NUMBER,
+                               .argument = "E",
+                               .number_low = 0.0,
+                               .number_high = 1e6,
+                               .verbs = NOISE | COUNT | TRAIN,
+                               .help =
+                                   "with --ledger: all runs together may come to this epsilon at --budget-delta. A new "
+                                   "ledger keeps it"},
+    [OPTION_BUDGET_DELTA] = {.name = "budget-delta",
+                             .kind = KIND_NUMBER,
+                             .argument = "D",
+                             .number_low = 1e-300,
+                             .number_high = 1.0,
+                             .verbs = NOISE | COUNT | TRAIN,
+                             .help = "the delta of --budget-epsilon"},
     [OPTION_DATA] = {.name = "data",
                      .kind = KIND_FILE,
                      .argument = "DIR",
@@ -670,7 +698,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",
-                         .values = "cooldown:FRACTION:FLOOR|lr:FILE.npy",
+                         .values = SCHEDULES,
                          .verbs = TRAIN,
                          .help = "factors of the learning rate, as in --workload"},
     [OPTION_DECAY] = {.name = "decay",

@@ -222,5 +222,6 @@ void section_curve(const report *r, text_buffer *t) {
     text_add(t, "<div>");
     curve_table(r, t);
     text_add(t, "</div></div>\n");
+    table_parts(r, t);
     section_end(t);
 }

@@ -80,6 +80,8 @@ void section_comparison(const report *r, text_buffer *t);
 int section_matrices(report *r, text_buffer *t);     /* heat maps and coefficients */
 void section_steps(const report *r, text_buffer *t); /* the error of each step */
 void section_sweeps(const report *r, text_buffer *t);
+/* Rows of that section: a part of the run, and several runs (parts.c). */
+void table_parts(const report *r, text_buffer *t);
 void section_curve(const report *r, text_buffer *t);
 void section_cost(const report *r, text_buffer *t);
 void section_assumptions(const report *r, text_buffer *t);

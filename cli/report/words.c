@@ -116,6 +116,8 @@ static void references(const report *r, text_buffer *t) {
     reference(
         t, "Balle, Wang: Improving the Gaussian Mechanism for Differential Privacy: Analytical Calibration and Optimal "
            "Denoising. ICML 2018.");
+    if (r->sigma > 0.0)
+        reference(t, "Papernot, Steinke: Hyperparameter Tuning with Renyi Differential Privacy. ICLR 2022.");
     if (strncmp(family, DPMF_FAMILY_TREE, 4) == 0)
         reference(t, "Honaker: Efficient Use of Differentially Private Binary Trees. TPDP 2015.");
     if (strcmp(family, DPMF_FAMILY_BSR) == 0)

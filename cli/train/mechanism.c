@@ -88,15 +88,30 @@ int training_plan(training *t) {
 
 /* ---- the workload and the schedule ---- */
 
+/* Is every part of it a factor of the learning rate, and nothing else of a workload? */
+static bool is_schedule(const char *text) {
+    for (;; ++text) {
+        const char *list = option_values(&options[OPTION_SCHEDULE]), *word;
+        bool known = false;
+        for (int length; (word = next_word(&list, &length)) != NULL;) {
+            const size_t name = strcspn(word, ":") + 1;
+            if (strncmp(text, word, name) == 0) known = true;
+        }
+        if (!known) return false;
+        text += strcspn(text, ",");
+        if (*text == '\0') return true;
+    }
+}
+
 /* The schedule as numbers: 1 / Q[t,t] of the workload that has nothing else in it. */
 static int read_schedule(training *t) {
     const char *text = t->given->text[OPTION_SCHEDULE];
     dpmf_workload *alone = NULL;
     char shown[SHOWN];
     if (text == NULL) return 0;
-    if (strncmp(text, "cooldown:", 9) != 0 && strncmp(text, "lr:", 3) != 0)
-        return fail(EXIT_USAGE, "--schedule %s: cooldown:FRACTION:FLOOR and lr:FILE.npy are accepted",
-                    show(text, shown));
+    if (!is_schedule(text))
+        return fail(EXIT_USAGE, "--schedule %s: %s, joined by commas, are accepted", show(text, shown),
+                    option_values(&options[OPTION_SCHEDULE]));
     dpmf_status status = dpmf_workload_parse(text, t->steps, &alone);
     if (status != DPMF_OK) return fail_status(status, "--schedule");
     t->schedule = allocate(t->steps, sizeof *t->schedule);

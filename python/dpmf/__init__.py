@@ -13,6 +13,7 @@ from .design import Candidate, Design, design
 from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
                      OutOfMemoryError, StateError, UnsupportedError)
 from .keys import create_key, testing_key
+from .ledger import Ledger
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
@@ -22,7 +23,7 @@ from .sampler import Sampler
 
 __all__ = [
     "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
-    "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
+    "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "best_of", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",

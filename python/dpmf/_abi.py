@@ -421,6 +421,27 @@ class dpmf_mechanism_options(Structure):
     ]
 
 
+class dpmf_ledger_options(Structure):
+    _fields_ = [
+        ("budget_epsilon", c_double),
+        ("budget_delta", c_double),
+        ("what", c_char_p),
+        ("binding", c_char_p),
+        ("times", c_int64),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_ledger_receipt(Structure):
+    _fields_ = [
+        ("entered", c_int),
+        ("entries", c_int64),
+        ("budget_epsilon", c_double),
+        ("budget_delta", c_double),
+        ("privacy", dpmf_privacy),
+    ]
+
+
 class dpmf_noise_options(Structure):
     _fields_ = [
         ("precision", c_int),
@@ -697,6 +718,15 @@ FUNCTIONS = {
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
+    "dpmf_ledger_options_defaults": (dpmf_ledger_options, []),
+    "dpmf_ledger_enter": (dpmf_status, [c_char_p, POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
+    "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
+    "dpmf_ledger_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_ledger))]),
+    "dpmf_ledger_entries": (c_int64, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_budget_epsilon": (c_double, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_budget_delta": (c_double, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_adjacency": (c_int, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_add_ledger": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_ledger)]),
     "dpmf_key_create": (dpmf_status, [POINTER(c_uint8)]),
     "dpmf_key_load": (dpmf_status, [c_char_p, c_int, POINTER(c_uint8)]),
     "dpmf_key_wipe": (None, [POINTER(c_uint8)]),

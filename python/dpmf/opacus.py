@@ -34,6 +34,7 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 
 from . import errors
 from .keys import KeyLike
+from .ledger import Ledger
 from .mechanism import Mechanism
 from .torch import randomness
 from .torch.batches import BatchSampler
@@ -45,7 +46,7 @@ from .torch.private import NOTHING_LOADED, STATE, check_part
 from .torch.sums import ExactSum
 from .torch.taken import taken_of
 
-__all__ = ["Accountant", "Attached", "Made", "attach", "make_private"]
+__all__ = ["Accountant", "Attached", "LedgerAccountant", "Made", "attach", "make_private"]
 
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
@@ -92,6 +93,56 @@ class Accountant(IAccountant):
                 % (state_dict.get("digest"), self._mechanism.digest)
             )
         self._steps = state_dict["steps"]
+
+
+class LedgerAccountant(IAccountant):
+    """Opacus' own runs (Poisson-sampled, independent noise) in a ledger, beside everything else on the same data.
+
+        accountant = LedgerAccountant("ledger.json", budget=(8.0, 1e-6))
+        accountant.reserve(noise_multiplier=1.1, sample_rate=0.01, steps=1000)
+        optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=0.01))
+
+    `reserve` enters the run before it begins, and raises when the budget would be passed; a `name` that is in the ledger
+    already is a run that goes on, and is not entered again. A step that was not reserved raises before the optimizer moves.
+    `get_epsilon` is of everything in the ledger together, reserved runs in full, in the certified engine.
+    """
+
+    def __init__(self, ledger: Any, budget: Any = None):
+        self.history: Any = []
+        self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, budget)
+        self._reserved: Dict[Any, int] = {}
+
+    def reserve(self, *, noise_multiplier: float, sample_rate: float, steps: int, name: Any = None) -> bool:
+        """Enters `steps` steps; False: a run of that name is in the ledger already."""
+        entered = self._ledger.enter_account(
+            noise_multiplier, name=name, what="opacus", sampling="poisson:%r" % sample_rate, steps=steps
+        )
+        kind = (noise_multiplier, sample_rate)
+        self._reserved[kind] = self._reserved.get(kind, 0) + steps
+        return entered
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        kind = (noise_multiplier, sample_rate)
+        taken = sum(n for s, q, n in self.history if (s, q) == kind)
+        if taken >= self._reserved.get(kind, 0):
+            raise errors.StateError(
+                "step %d with noise %g and rate %g was not reserved: reserve() enters it in the ledger first"
+                % (taken + 1, noise_multiplier, sample_rate)
+            )
+        if self.history and self.history[-1][:2] == kind:
+            self.history[-1] = (*kind, self.history[-1][2] + 1)
+        else:
+            self.history.append((*kind, 1))
+
+    def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
+        return self._ledger.epsilon(delta).epsilon
+
+    def __len__(self) -> int:
+        return sum(steps for _, _, steps in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        return "dpmf-ledger"
 
 
 class Attached:

@@ -266,5 +266,53 @@ class Ghost(Case):
         self.refused(dpmf.ArgumentError, "loader", dpmf.opacus.make_private, None, None, [], m, 1.0)
 
 
+@unittest.skipIf(torch is None, "torch and opacus are not installed")
+class Ledgers(Case):
+    """Opacus' own optimizer with its steps in a ledger."""
+
+    def test_steps_are_reserved_counted_and_refused(self):
+        path = str(self.folder / "ledger.json")
+        accountant = dpmf.opacus.LedgerAccountant(path, budget=(5.0, 1e-5))
+        self.assertTrue(accountant.reserve(noise_multiplier=1.0, sample_rate=0.25, steps=3, name="first"))
+        self.assertFalse(dpmf.Ledger(path).enter_account(1.0, name="first", sampling="poisson:0.25", steps=3))
+        alone = dpmf.account(1.0, delta=1e-5, sampling="poisson:0.25", steps=3).epsilon
+        self.assertEqual(accountant.get_epsilon(1e-5), alone)
+        with self.assertRaises(dpmf.UnsupportedError):
+            accountant.reserve(noise_multiplier=0.5, sample_rate=0.25, steps=100)
+        self.assertEqual(len(dpmf.Ledger(path)), 1)
+
+        torch.manual_seed(1)
+        data = torch.utils.data.TensorDataset(torch.randn(16, 5), torch.randint(0, 3, (16,)))
+        engine = PrivacyEngine(accountant="rdp")
+        engine.accountant = accountant  # as Opacus' own are: history, hook and state
+        model = torch.nn.Linear(5, 3)
+        model, optimizer, loader = engine.make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+            data_loader=torch.utils.data.DataLoader(data, batch_size=4),
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+        )
+        taken = 0
+        with self.assertRaises(dpmf.StateError):
+            for _ in range(3):
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(model(x), y).backward()
+                    before = [p.detach().clone() for p in model.parameters()]
+                    optimizer.step()
+                    taken += 1
+        self.assertEqual((taken, len(accountant)), (3, 3))
+        for p, q in zip(model.parameters(), before):  # the step that was not reserved moved nothing
+            self.assertTrue(torch.equal(p, q))
+        self.assertEqual(accountant.history, [(1.0, 0.25, 3)])
+        again = dpmf.opacus.LedgerAccountant(path)
+        again.load_state_dict(accountant.state_dict())
+        self.assertFalse(again.reserve(noise_multiplier=1.0, sample_rate=0.25, steps=3, name="first"))
+        with self.assertRaises(dpmf.StateError):
+            again.step(noise_multiplier=1.0, sample_rate=0.25)
+        self.assertEqual(len(dpmf.Ledger(path)), 1)
+
+
 if __name__ == "__main__":
     unittest.main(warnings="ignore")

@@ -142,6 +142,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_log_delta(const dpmf_i_accou
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_search(const dpmf_i_account_composed *c, double epsilon,
                                                            double *log_delta);
 
+/* ---- account/ledger/ledger.c: what a ledger knows of the file that it comes from ---- */
+
+void dpmf_i_account_ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
+void dpmf_i_account_ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
+
 /* mu of all compositions if nothing were sampled. */
 double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c);
 

@@ -2,8 +2,8 @@
 /*
  * Workloads from text and from a mechanism file.
  *
- *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | cooldown:FRACTION:FLOOR   joined by commas
- *     file:PATH.npy                                                                      alone
+ *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (workload/schedule.c)   joined by commas
+ *     file:PATH.npy                                                                              alone
  *
  * A path may hold any character but a comma. Each part may stand once, except schedules, which multiply.
  */
@@ -11,14 +11,16 @@
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
+#include "workload/schedule.h"
 #include "workload/workload.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char ACCEPTED[] = "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
-                               "cooldown:FRACTION:FLOOR joined by commas, or file:PATH.npy";
+static const char ACCEPTED[] =
+    "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
+    "cooldown:FRACTION:FLOOR, cosine:FLOOR, warmup:FRACTION, step:EVERY:FACTOR joined by commas, or file:PATH.npy";
 
 typedef struct parsed {
     dpmf_workload_options options;
@@ -61,30 +63,33 @@ static void note_schedule(parsed *p, const char *text) {
     dpmf_i_base_write_raw(&p->schedule, text);
 }
 
-static dpmf_status parse_cooldown(slice rest, int64_t steps, parsed *p) {
-    const char *colon = memchr(rest.text, ':', rest.length);
-    if (colon == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "workload: cooldown needs FRACTION:FLOOR, as in cooldown:0.25:0.05");
-    size_t first = (size_t)(colon - rest.text);
-    double fraction = 0, floor_ = 0;
-    TRY(number((slice){rest.text, first}, "cooldown fraction", &fraction));
-    TRY(number((slice){colon + 1, rest.length - first - 1}, "cooldown floor", &floor_));
-    if (!(fraction >= 0 && fraction <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown fraction = %g, accepted 0 to 1", fraction);
-    if (!(floor_ > 0 && floor_ <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: cooldown floor = %g, accepted: above 0, up to 1",
-                                floor_);
+static dpmf_status check_value(const char *name, const dpmf_i_workload_schedule_value *v, double x) {
+    if ((v->open ? x > v->low : x >= v->low) && x <= v->high && (!v->whole || x == floor(x))) return DPMF_OK;
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s %s = %g, accepted%s %g%s %g%s", name, v->name, x,
+                            v->open ? ": above" : "", v->low, v->open ? ", up to" : " to", v->high,
+                            v->whole ? ", whole" : "");
+}
+
+static dpmf_status parse_schedule(const dpmf_i_workload_schedule *kind, slice rest, int64_t steps, parsed *p) {
+    char number_text[32], what[40], text[80];
+    double value[2] = {0};
+    int used = snprintf(text, sizeof text, "%s", kind->name);
+    for (int i = 0; i < kind->values; i++) {
+        const char *colon = memchr(rest.text, ':', rest.length);
+        const int last = i + 1 == kind->values;
+        if (!last && colon == NULL)
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s needs %s, as in %s", kind->name, kind->form,
+                                    kind->example);
+        const size_t length = last ? rest.length : (size_t)(colon - rest.text);
+        snprintf(what, sizeof what, "%s %s", kind->name, kind->value[i].name);
+        TRY(number((slice){rest.text, length}, what, &value[i]));
+        TRY(check_value(kind->name, &kind->value[i], value[i]));
+        if (!last) rest = (slice){colon + 1, rest.length - length - 1};
+        dpmf_i_base_format_double(value[i], number_text);
+        used += snprintf(text + used, sizeof text - (size_t)used, ":%s", number_text);
+    }
     TRY(need_rates(p, steps));
-    int64_t m = (int64_t)round(fraction * (double)steps);
-    for (int64_t j = 1; j <= m; j++)
-        p->rates[steps - m + j - 1] *= 1 - (1 - floor_) * (double)j / (double)m;
-    char number_text[32], text[80] = "cooldown:";
-    dpmf_i_base_format_double(fraction, number_text);
-    strcat(text, number_text);
-    strcat(text, ":");
-    dpmf_i_base_format_double(floor_, number_text);
-    strcat(text, number_text);
+    kind->fill(steps, value, p->rates);
     note_schedule(p, text);
     return DPMF_OK;
 }
@@ -138,7 +143,10 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
         p->decay_given = 1;
         return number(rest, "decay", &p->options.decay);
     }
-    if (starts(part, "cooldown", &rest)) return parse_cooldown(rest, steps, p);
+    for (int64_t i = 0; i < dpmf_i_workload_schedule_count(); i++) {
+        const dpmf_i_workload_schedule *kind = dpmf_i_workload_schedule_at(i);
+        if (starts(part, kind->name, &rest)) return parse_schedule(kind, rest, steps, p);
+    }
     if (starts(part, "lr", &rest)) return parse_rates(rest, steps, p);
     return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", dpmf_i_base_show(part.text, part.length, shown),
                             ACCEPTED);

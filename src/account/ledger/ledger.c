@@ -128,6 +128,54 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     return status;
 }
 
+dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other) {
+    if (ledger->adjacency != other->adjacency && (other->count > 0 || other->gaussian > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a ledger under %s adjacency into one under %s",
+                                dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
+    dpmf_ledger sum = *ledger;
+    dpmf_status status = DPMF_OK;
+    sum.entries = NULL;
+    sum.count = sum.room = 0;
+    sum.gaussian += other->gaussian;
+    for (int64_t i = 0; i < ledger->count; i++)
+        TRY_DONE(add_run(&sum, &ledger->entries[i].run));
+    for (int64_t i = 0; i < other->count; i++)
+        TRY_DONE(add_run(&sum, &other->entries[i].run));
+    dpmf_i_base_free(ledger->entries);
+    *ledger = sum;
+    return DPMF_OK;
+done:
+    dpmf_i_base_free(sum.entries);
+    return status;
+}
+
+/* ---- the file ---- */
+
+int64_t dpmf_ledger_entries(const dpmf_ledger *ledger) {
+    return ledger->runs;
+}
+
+double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger) {
+    return ledger->budget_epsilon;
+}
+
+double dpmf_ledger_budget_delta(const dpmf_ledger *ledger) {
+    return ledger->budget_delta;
+}
+
+dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger) {
+    return ledger->adjacency;
+}
+
+void dpmf_i_account_ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta) {
+    ledger->budget_epsilon = epsilon;
+    ledger->budget_delta = delta;
+}
+
+void dpmf_i_account_ledger_count(dpmf_ledger *ledger) {
+    ledger->runs++;
+}
+
 /* ---- questions ---- */
 
 /* One kind alone is answered as ever. */

@@ -16,6 +16,8 @@ struct dpmf_ledger {
     dpmf_adjacency adjacency;
     double gaussian; /* the sum of mu^2 of all that is Gaussian */
     int64_t count, room;
+    double budget_epsilon, budget_delta;  /* of a ledger on disk; 0: none */
+    int64_t runs;                         /* entries of a ledger on disk */
     dpmf_i_account_ledger_entry *entries; /* owned; no two alike, in an order that does not depend on that of adding */
 };
 

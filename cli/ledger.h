@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --ledger: a run is entered before it releases anything. */
+#ifndef DPMF_CLI_LEDGER_H
+#define DPMF_CLI_LEDGER_H
+
+#include "dpmf.h"
+#include "options/options.h"
+
+/* --budget-epsilon and --budget-delta go together, and with --ledger. 0, or the exit code after a message. */
+int ledger_check(const arguments *given);
+
+/*
+ * Enters a run of the mechanism where --ledger is given; `what` is the verb, `binding` what tells runs of one key and
+ * mechanism apart. 0, or the exit code after a message: then nothing may be released.
+ */
+int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
+                 const char *binding);
+
+/* Does this file hold a ledger, and not a mechanism? */
+bool ledger_is(const char *path);
+
+#endif

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ledger of all runs on the same data: entered before they begin, composed, refused when a budget would be passed."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
+
+from . import errors
+from ._library import abi, c, path_bytes, run_options
+from .keys import KeyBuffer, KeyLike
+from .privacy import Privacy, account_options, privacy_of
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """The ledger file at `path`; `budget` is (epsilon, delta) for all runs together, which a new file keeps.
+
+    Where all runs are Gaussian (no sampling), runs may be chosen in view of what earlier ones released, as long as the
+    budget was fixed beforehand; else the list of runs must not depend on it.
+
+    >>> import tempfile
+    >>> from dpmf import create_key, evaluate
+    >>> m = evaluate("toeplitz", 64, epsilon=1.0, delta=1e-6)
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.json", budget=(1.5, 1e-6))
+    >>> key = create_key()
+    >>> ledger.enter(m, key), ledger.enter(m, key), ledger.enter(m, create_key())
+    (True, False, True)
+    >>> round(ledger.epsilon().epsilon, 4), len(ledger)
+    (1.4547, 2)
+    >>> ledger.enter(m, create_key())
+    Traceback (most recent call last):
+    dpmf.errors.UnsupportedError: the budget would be passed: with this run the ledger comes to epsilon = 1.81378 at delta = 1e-06, and its budget is 1.5; nothing was entered
+    """
+
+    def __init__(self, path: "Union[str, os.PathLike[str]]", budget: Optional[Tuple[float, float]] = None):
+        self.path = os.fspath(path)
+        self._budget = budget
+
+    def _options(self, what: str, binding: Optional[str], times: int, run: Any) -> Any:
+        options = c.dpmf_ledger_options_defaults()
+        if self._budget is not None:
+            options.budget_epsilon, options.budget_delta = self._budget
+        options.what = what.encode()
+        options.binding = None if binding is None else binding.encode()
+        options.times = times
+        options.run = run
+        return options
+
+    def enter(
+        self,
+        mechanism: "Mechanism",
+        key: KeyLike,
+        *,
+        what: str = "python",
+        binding: Optional[str] = None,
+        times: int = 1,
+        threads: int = 0,
+    ) -> bool:
+        """Enters a run of the mechanism with this key, on the disk before it returns; False: it was in it already.
+
+        Raises, and enters nothing, when the budget would be passed: release nothing then. `binding` tells runs of one key
+        and mechanism apart whose noise is not the same (a trainer's options, say).
+        """
+        receipt = abi.dpmf_ledger_receipt()
+        with KeyBuffer(key) as secret, run_options(threads) as run:
+            options = self._options(what, binding, times, run)
+            c.dpmf_ledger_enter(
+                path_bytes(self.path), mechanism._handle, secret.memory, ctypes.byref(options), ctypes.byref(receipt)
+            )
+        return bool(receipt.entered)
+
+    def enter_account(
+        self, sigma: float, *, name: Optional[str] = None, what: str = "python", times: int = 1, **account: Any
+    ) -> bool:
+        """Enters a run without a mechanism, as `account(sigma, **account)` has it; `name` tells it from others.
+
+        Without a name it is a run of its own.
+        """
+        receipt, given = abi.dpmf_ledger_receipt(), account_options(**account)
+        with run_options() as run:
+            options = self._options(what, None, times, run)
+            called = (name if name is not None else secrets.token_hex(16)).encode()
+            c.dpmf_ledger_enter_account(
+                path_bytes(self.path), called, sigma, ctypes.byref(given), ctypes.byref(options), ctypes.byref(receipt)
+            )
+        return bool(receipt.entered)
+
+    def _load(self) -> Any:
+        out = abi.FUNCTIONS["dpmf_ledger_free"][1][0]()
+        if os.path.exists(self.path):
+            c.dpmf_ledger_load(path_bytes(self.path), ctypes.byref(out))
+        else:
+            c.dpmf_ledger_create(0, ctypes.byref(out))
+        return out
+
+    def epsilon(self, delta: Optional[float] = None) -> Privacy:
+        """Of everything in it together, at the budget's delta unless given."""
+        ledger = self._load()
+        try:
+            if delta is None:
+                delta = self._budget[1] if self._budget else c.dpmf_ledger_budget_delta(ledger)
+            if not delta:
+                raise errors.ArgumentError("delta: the ledger has no budget to take it from")
+            found = abi.dpmf_privacy()
+            with run_options() as run:
+                c.dpmf_ledger_epsilon(ledger, delta, ctypes.byref(run), ctypes.byref(found))
+            return privacy_of(found, c.dpmf_account_options_defaults())
+        finally:
+            c.dpmf_ledger_free(ledger)
+
+    @property
+    def budget(self) -> Optional[Tuple[float, float]]:
+        """(epsilon, delta) that the file keeps, or the one given; None: none."""
+        ledger = self._load()
+        try:
+            held = c.dpmf_ledger_budget_epsilon(ledger), c.dpmf_ledger_budget_delta(ledger)
+        finally:
+            c.dpmf_ledger_free(ledger)
+        return held if held[0] else self._budget
+
+    @property
+    def entries(self) -> List[Dict[str, Any]]:
+        """What the file holds, an entry each."""
+        if not os.path.exists(self.path):
+            return []
+        with open(self.path, encoding="utf-8") as file:
+            content = file.read()
+        return json.loads(content)["entries"] if content else []
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return "Ledger(%r, entries=%d, budget=%r)" % (self.path, len(self), self.budget)

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ledger on disk: every run on some data, entered before it begins.
+ *
+ * The file is one JSON object: format, adjacency, the budget, and the entries, each the numbers by which accounting knows
+ * a run (sigma, sampling, steps, ...), the mechanism's digest, who entered it, and two names. `run` is HKDF of the key
+ * with the mechanism's digest and what else tells runs apart: a run that is resumed has the same one and is not entered again.
+ * `key` is HKDF of the key alone: sampled runs with one key would draw the same batches, so that their guarantees would
+ * not add up, and a second one is refused. Neither tells anything of the key.
+ *
+ * Entering: the file is locked (flock, and the name must still be this file's: writers rename over it), read, the new entry
+ * composed with the others, refused if that passes the budget, and only then written: a temporary file, synced, renamed, the
+ * directory synced. A process that is killed leaves the old ledger or the new one, never a part; killed after it, an entry
+ * without a release, which errs to the safe side.
+ *
+ * What may be said: where all runs are Gaussian their mu^2 add up and the budget is a mu that was fixed beforehand, which
+ * may be spent by runs chosen in view of earlier ones (fully adaptive composition of Gaussian privacy, Smith and Thakurta
+ * 2022); else the list must not depend on what was released.
+ */
+#include "account/account.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/crypto.h"
+#include "mechanism/mechanism.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char WHAT[] = "ledger", FORMAT[] = "dpmf-ledger";
+enum { WHAT_MAX = 100, NAME_BYTES = 16, ENTRIES_MAX = 100000 };
+
+/* How a run is known in the file. */
+typedef struct entry {
+    char run[2 * NAME_BYTES + 1], key[2 * NAME_BYTES + 1]; /* key: "" where there is none */
+    const char *digest, *what;
+    double sigma;
+    dpmf_account_options how; /* without a strategy */
+    int64_t times;
+} entry;
+
+dpmf_ledger_options dpmf_ledger_options_defaults(void) {
+    return (dpmf_ledger_options){.times = 1, .run = dpmf_run_defaults()};
+}
+
+/* ---- names ---- */
+
+static dpmf_status name_of(const uint8_t *key, const char *label, const char *rest, char out[2 * NAME_BYTES + 1]) {
+    uint8_t bytes[32];
+    TRY(dpmf_i_crypto_key_derive(key, label, rest, bytes));
+    for (int i = 0; i < NAME_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    dpmf_i_crypto_wipe(bytes, sizeof bytes);
+    return DPMF_OK;
+}
+
+static dpmf_status name_run(const uint8_t *key, const char *digest, const char *binding, entry *e) {
+    char hash[65], both[2 * 65];
+    const dpmf_i_base_part part = {binding == NULL ? "" : binding, binding == NULL ? 0 : strlen(binding)};
+    TRY(dpmf_i_base_sha256(1, &part, hash));
+    snprintf(both, sizeof both, "%s%s", digest, hash);
+    TRY(name_of(key, "ledger run", both, e->run));
+    return name_of(key, "ledger key", "", e->key);
+}
+
+/* ---- reading ---- */
+
+static dpmf_status fail_format(const char *path, const char *why) {
+    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", dpmf_i_crypto_secret_show(path, shown), why);
+}
+
+static dpmf_status read_sampling(const cJSON *object, dpmf_sampling *out) {
+    const char *text = NULL;
+    TRY(dpmf_i_base_json_get_text(object, "sampling", WHAT, &text));
+    return dpmf_sampling_parse(text, out);
+}
+
+static dpmf_status read_entry(const cJSON *object, entry *e) {
+    const char *run = NULL, *key = NULL;
+    *e = (entry){.how = dpmf_account_options_defaults()};
+    TRY(dpmf_i_base_json_get_text(object, "run", WHAT, &run));
+    TRY(dpmf_i_base_json_get_text(object, "key", WHAT, &key));
+    if (strlen(run) != 2 * NAME_BYTES || strlen(key) > 2 * NAME_BYTES)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger: the name of a run has %d digits", 2 * NAME_BYTES);
+    snprintf(e->run, sizeof e->run, "%s", run);
+    snprintf(e->key, sizeof e->key, "%s", key);
+    TRY(dpmf_i_base_json_get_text(object, "digest", WHAT, &e->digest));
+    TRY(dpmf_i_base_json_get_text(object, "what", WHAT, &e->what));
+    TRY(dpmf_i_base_json_get_double(object, "sigma", WHAT, &e->sigma));
+    TRY(dpmf_i_base_json_get_double(object, "sigma_unit", WHAT, &e->how.sigma_unit));
+    TRY(read_sampling(object, &e->how.sampling));
+    TRY(dpmf_i_base_json_get_integer(object, "compositions", WHAT, 0, INT64_MAX, &e->how.compositions));
+    TRY(dpmf_i_base_json_get_integer(object, "epochs", WHAT, 0, INT64_MAX, &e->how.epochs));
+    TRY(dpmf_i_base_json_get_integer(object, "batch_cap", WHAT, 0, INT64_MAX, &e->how.batch_cap));
+    TRY(dpmf_i_base_json_get_integer(object, "units", WHAT, 0, INT64_MAX, &e->how.units));
+    return dpmf_i_base_json_get_integer(object, "times", WHAT, 1, 1000000000, &e->times);
+}
+
+static dpmf_status read_budget(const cJSON *root, dpmf_ledger *ledger) {
+    const cJSON *budget = cJSON_GetObjectItemCaseSensitive(root, "budget");
+    double epsilon = 0, delta = 0;
+    if (cJSON_IsNull(budget)) return DPMF_OK;
+    TRY(dpmf_i_base_json_get_object(root, "budget", WHAT, &budget));
+    TRY(dpmf_i_base_json_get_double(budget, "epsilon", WHAT, &epsilon));
+    TRY(dpmf_i_base_json_get_double(budget, "delta", WHAT, &delta));
+    if (!(epsilon > 0 && delta > 0 && delta < 1))
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger: a budget of epsilon %g, delta %g", epsilon, delta);
+    dpmf_i_account_ledger_set_budget(ledger, epsilon, delta);
+    return DPMF_OK;
+}
+
+/* The tree must outlive what is read from it. */
+static dpmf_status read_root(const char *path, const cJSON *root, dpmf_ledger **out) {
+    const char *format = NULL, *adjacency = NULL;
+    int64_t version = 0;
+    dpmf_adjacency kind = DPMF_ADJACENCY_ZERO_OUT;
+    dpmf_ledger *ledger = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_base_json_get_text(root, "format", WHAT, &format));
+    if (strcmp(format, FORMAT) != 0) return fail_format(path, "its format is not dpmf-ledger");
+    TRY(dpmf_i_base_json_get_integer(root, "version", WHAT, 1, 1, &version));
+    TRY(dpmf_i_base_json_get_text(root, "adjacency", WHAT, &adjacency));
+    TRY(dpmf_adjacency_parse(adjacency, &kind));
+    TRY(dpmf_ledger_create(kind, &ledger));
+    TRY_DONE(read_budget(root, ledger));
+    const cJSON *entries = cJSON_GetObjectItemCaseSensitive(root, "entries"), *item = NULL;
+    if (!cJSON_IsArray(entries) || cJSON_GetArraySize(entries) > ENTRIES_MAX) {
+        status = fail_format(path, "its entries are not a list");
+        goto done;
+    }
+    cJSON_ArrayForEach(item, entries) {
+        entry e;
+        TRY_DONE(read_entry(item, &e));
+        e.how.adjacency = kind;
+        TRY_DONE(dpmf_ledger_add_sampled(ledger, e.sigma, &e.how, e.times));
+        dpmf_i_account_ledger_count(ledger);
+    }
+    *out = ledger;
+    return DPMF_OK;
+done:
+    dpmf_ledger_free(ledger);
+    return status;
+}
+
+/* An empty file is a ledger that nothing was entered in yet: *root NULL. */
+static dpmf_status read_file(const char *path, cJSON **root, dpmf_ledger **ledger) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    dpmf_status status = DPMF_OK;
+    *root = NULL;
+    *ledger = NULL;
+    TRY(dpmf_i_base_file_read(path, WHAT, &bytes, &size));
+    if (size > 0) {
+        TRY_DONE(dpmf_i_base_json_parse((const char *)bytes, size, 4, WHAT, root));
+        status = read_root(path, *root, ledger);
+        if (status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_UNSUPPORTED) status = DPMF_ERROR_FORMAT;
+    }
+    if (status != DPMF_OK) {
+        cJSON_Delete(*root);
+        *root = NULL;
+    }
+done:
+    dpmf_i_base_free(bytes);
+    return status;
+}
+
+dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out) {
+    cJSON *root = NULL;
+    dpmf_ledger *ledger = NULL;
+    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the path is NULL");
+    TRY(read_file(path, &root, &ledger));
+    cJSON_Delete(root);
+    if (ledger == NULL) TRY(dpmf_ledger_create(DPMF_ADJACENCY_ZERO_OUT, &ledger));
+    *out = ledger;
+    return DPMF_OK;
+}
+
+/* ---- writing ---- */
+
+static void write_entry(dpmf_i_base_writer *w, const entry *e) {
+    char sampling[64] = "";
+    dpmf_status status = dpmf_sampling_format(&e->how.sampling, sampling);
+    if (status != DPMF_OK) w->status = status;
+    dpmf_i_base_json_open(w, NULL, '{');
+    dpmf_i_base_json_text(w, "run", e->run);
+    dpmf_i_base_json_text(w, "key", e->key);
+    dpmf_i_base_json_text(w, "digest", e->digest);
+    dpmf_i_base_json_text(w, "what", e->what);
+    dpmf_i_base_json_double(w, "sigma", e->sigma);
+    dpmf_i_base_json_double(w, "sigma_unit", e->how.sigma_unit);
+    dpmf_i_base_json_text(w, "sampling", sampling);
+    dpmf_i_base_json_integer(w, "compositions", e->how.compositions);
+    dpmf_i_base_json_integer(w, "epochs", e->how.epochs);
+    dpmf_i_base_json_integer(w, "batch_cap", e->how.batch_cap);
+    dpmf_i_base_json_integer(w, "units", e->how.units);
+    dpmf_i_base_json_integer(w, "times", e->times);
+    dpmf_i_base_json_close(w, '}');
+}
+
+static void write_all(dpmf_i_base_writer *w, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
+    const cJSON *item = NULL;
+    dpmf_i_base_json_open(w, NULL, '{');
+    dpmf_i_base_json_text(w, "format", FORMAT);
+    dpmf_i_base_json_integer(w, "version", 1);
+    dpmf_i_base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_adjacency(ledger)));
+    if (dpmf_ledger_budget_epsilon(ledger) > 0) {
+        dpmf_i_base_json_open(w, "budget", '{');
+        dpmf_i_base_json_double(w, "epsilon", dpmf_ledger_budget_epsilon(ledger));
+        dpmf_i_base_json_double(w, "delta", dpmf_ledger_budget_delta(ledger));
+        dpmf_i_base_json_close(w, '}');
+    } else {
+        dpmf_i_base_json_null(w, "budget");
+    }
+    dpmf_i_base_json_open(w, "entries", '[');
+    if (root != NULL) {
+        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "entries")) {
+            entry e;
+            const dpmf_status status = read_entry(item, &e);
+            if (status != DPMF_OK) w->status = status;
+            if (status == DPMF_OK) write_entry(w, &e);
+        }
+    }
+    write_entry(w, added);
+    dpmf_i_base_json_close(w, ']');
+    dpmf_i_base_json_close(w, '}');
+    dpmf_i_base_write_raw(w, "\n");
+}
+
+static dpmf_status write_file(const char *path, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
+    dpmf_i_base_writer w = {0};
+    write_all(&w, ledger, root, added);
+    dpmf_status status = w.status;
+    const dpmf_i_base_part part = {w.text, w.length};
+    if (status == DPMF_OK) status = dpmf_i_base_file_write(path, WHAT, 1, &part);
+    dpmf_i_base_writer_free(&w);
+    return status;
+}
+
+/* ---- the lock ---- */
+
+/* Opens (and makes) the file and locks it; a file that was renamed over while we waited is another's past. */
+static dpmf_status open_locked(const char *path, int *out) {
+    for (;;) {
+        struct stat held, named;
+        const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file < 0) return dpmf_i_crypto_secret_fail("open", WHAT, path, errno);
+        while (flock(file, LOCK_EX) != 0)
+            if (errno != EINTR) {
+                const int error = errno;
+                close(file);
+                return dpmf_i_crypto_secret_fail("lock", WHAT, path, error);
+            }
+        if (fstat(file, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
+            held.st_dev == named.st_dev) {
+            *out = file;
+            return DPMF_OK;
+        }
+        close(file);
+    }
+}
+
+/* ---- entering ---- */
+
+static dpmf_status check_options(const char *path, const dpmf_ledger_options *o) {
+    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the path is NULL");
+    const char *what = o->what == NULL ? "" : o->what;
+    if (strlen(what) > WHAT_MAX || !dpmf_i_base_utf8_valid((const uint8_t *)what, strlen(what)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: `what` is UTF-8 of at most %d bytes", WHAT_MAX);
+    for (const char *c = what; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: `what` has a control character");
+    if ((o->budget_epsilon != 0 || o->budget_delta != 0) &&
+        !(o->budget_epsilon > 0 && isfinite(o->budget_epsilon) && o->budget_delta >= 1e-300 && o->budget_delta < 1))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a budget of epsilon %g, delta %g: accepted both above 0, delta below 1, or both 0",
+                                o->budget_epsilon, o->budget_delta);
+    if (o->times < 0 || o->times > 1000000000)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld times, accepted 1 to 1e9", (long long)o->times);
+    return DPMF_OK;
+}
+
+/* A ledger keeps the budget that it began with. One that has none takes that of the call, and holds it if it is new. */
+static dpmf_status settle_budget(const dpmf_ledger_options *o, dpmf_ledger *ledger, double *epsilon, double *delta) {
+    const double held = dpmf_ledger_budget_epsilon(ledger), held_delta = dpmf_ledger_budget_delta(ledger);
+    const int given = o->budget_epsilon > 0;
+    if (held > 0 && given && (held != o->budget_epsilon || held_delta != o->budget_delta))
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "the ledger was begun with the budget epsilon %g, delta %g; it stays, and epsilon %g, delta %g "
+            "is another",
+            held, held_delta, o->budget_epsilon, o->budget_delta);
+    if (held == 0 && given && dpmf_ledger_entries(ledger) == 0)
+        dpmf_i_account_ledger_set_budget(ledger, o->budget_epsilon, o->budget_delta);
+    *epsilon = held > 0 ? held : o->budget_epsilon;
+    *delta = held > 0 ? held_delta : o->budget_delta;
+    return DPMF_OK;
+}
+
+static const double ROUNDING = 1e-9; /* a run that was calibrated to the whole budget fits it */
+
+static dpmf_status check_budget(const dpmf_ledger *ledger, const dpmf_ledger_options *o, dpmf_ledger_receipt *r) {
+    if (r->budget_epsilon == 0) return DPMF_OK;
+    TRY(dpmf_ledger_epsilon(ledger, r->budget_delta, &o->run, &r->privacy));
+    if (r->privacy.epsilon <= r->budget_epsilon * (1 + ROUNDING)) return DPMF_OK;
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "the budget would be passed: with this run the ledger comes to epsilon = %.6g at delta = %g, and "
+        "its budget is %g; nothing was entered",
+        r->privacy.epsilon, r->budget_delta, r->budget_epsilon);
+}
+
+/* Is the run in it; or another one whose batches the same key would draw? */
+static dpmf_status look_up(const cJSON *root, const entry *added, int *there) {
+    const cJSON *item = NULL;
+    *there = 0;
+    if (root == NULL) return DPMF_OK;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "entries")) {
+        entry e;
+        TRY(read_entry(item, &e));
+        if (strcmp(e.run, added->run) == 0) {
+            *there = 1;
+            return DPMF_OK;
+        }
+        const int sampled = !dpmf_sampling_is_none(&e.how.sampling) && !dpmf_sampling_is_none(&added->how.sampling);
+        if (sampled && e.key[0] != '\0' && strcmp(e.key, added->key) == 0)
+            return dpmf_i_base_fail(
+                DPMF_ERROR_UNSUPPORTED,
+                "the ledger has another sampled run with this key: both would draw their batches by the "
+                "same coins, and then their guarantees do not add up; take a key of its own");
+    }
+    return DPMF_OK;
+}
+
+static int is_empty(int file) {
+    struct stat held;
+    return fstat(file, &held) == 0 && held.st_size == 0;
+}
+
+static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_options *o, dpmf_ledger_receipt *out) {
+    dpmf_ledger_receipt r = {0};
+    dpmf_ledger *ledger = NULL;
+    cJSON *root = NULL;
+    int file = -1, there = 0;
+    dpmf_status status = DPMF_OK;
+    added->times = o->times == 0 ? 1 : o->times;
+    added->what = o->what == NULL ? "" : o->what;
+    TRY(open_locked(path, &file));
+    TRY_DONE(read_file(path, &root, &ledger));
+    if (ledger == NULL) TRY_DONE(dpmf_ledger_create(added->how.adjacency, &ledger));
+    TRY_DONE(settle_budget(o, ledger, &r.budget_epsilon, &r.budget_delta));
+    TRY_DONE(look_up(root, added, &there));
+    if (!there) TRY_DONE(dpmf_ledger_add_sampled(ledger, added->sigma, &added->how, added->times));
+    TRY_DONE(check_budget(ledger, o, &r));
+    if (!there) TRY_DONE(write_file(path, ledger, root, added));
+    r.entered = !there;
+    r.entries = dpmf_ledger_entries(ledger) + !there;
+    if (out != NULL) *out = r;
+done:
+    if (status != DPMF_OK && is_empty(file)) unlink(path); /* made here, and nothing came of it */
+    cJSON_Delete(root);
+    dpmf_ledger_free(ledger);
+    close(file);
+    return status;
+}
+
+/* The numbers of the account, without C: what it has to be has been checked when they were taken. */
+static dpmf_status fill_account(double sigma, const dpmf_account_options *how, entry *e) {
+    dpmf_ledger *alone = NULL;
+    e->sigma = sigma;
+    e->how = how == NULL ? dpmf_account_options_defaults() : *how;
+    TRY(dpmf_ledger_create(e->how.adjacency, &alone));
+    dpmf_status status = dpmf_ledger_add_sampled(alone, sigma, &e->how, 1);
+    dpmf_ledger_free(alone);
+    if (status != DPMF_OK) return status;
+    if (e->how.strategy != NULL && !dpmf_sampling_is_none(&e->how.sampling) && e->how.compositions == 0)
+        e->how.compositions = dpmf_strategy_steps(e->how.strategy);
+    e->how.strategy = NULL;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
+                              const dpmf_ledger_options *options, dpmf_ledger_receipt *out) {
+    const dpmf_ledger_options o = options == NULL ? dpmf_ledger_options_defaults() : *options;
+    entry added = {0};
+    if (mechanism == NULL || key == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism or the key is NULL");
+    if (mechanism->sigma == 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism is not calibrated, and has no account");
+    TRY(check_options(path, &o));
+    TRY(dpmf_mechanism_confirm(mechanism, &o.run, NULL));
+    const dpmf_account_options how = dpmf_mechanism_account(mechanism);
+    TRY(fill_account(mechanism->sigma, &how, &added));
+    added.digest = mechanism->digest;
+    TRY(name_run(key, mechanism->digest, o.binding, &added));
+    return enter(path, &added, &o, out);
+}
+
+dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
+                                      const dpmf_account_options *account, const dpmf_ledger_options *options,
+                                      dpmf_ledger_receipt *out) {
+    static const uint8_t nobody[32]; /* the name is no secret */
+    const dpmf_ledger_options o = options == NULL ? dpmf_ledger_options_defaults() : *options;
+    entry added = {0};
+    if (name == NULL || name[0] == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the run has no name");
+    TRY(check_options(path, &o));
+    TRY(fill_account(sigma, account, &added));
+    added.digest = "";
+    TRY(name_run(nobody, name, o.binding, &added));
+    added.key[0] = '\0';
+    return enter(path, &added, &o, out);
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the ledger: spending a budget twice, at once or by kill -9 between the entry and the release."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from common import DPMF, Case
+
+
+class Attack(Case):
+    def setUp(self):
+        super().setUp()
+        self.mechanism, self.ledger = self.path("m.dpmf"), self.path("l.json")
+        self.ok("evaluate", "--steps", 64, "--family", "toeplitz", "--epsilon", 1, "--delta", 1e-6, "-o", self.mechanism)
+
+    def noise(self, name, *options):
+        return [DPMF, "noise", self.mechanism, "--dim", "100000", "--rows", "0:64", "--key-file", self.path(name + ".key"),
+                "--ledger", self.ledger, "-o", self.path(name), *map(str, options)]
+
+    def entries(self):
+        if not os.path.exists(self.ledger) or os.path.getsize(self.ledger) == 0:
+            return []
+        with open(self.ledger, encoding="utf-8") as file:
+            return json.load(file)["entries"]  # whole, or this raises
+
+
+class Spending(Attack):
+    def test_many_processes_cannot_pass_the_budget_together(self):
+        budget = ["--budget-epsilon", 1.5, "--budget-delta", 1e-6]  # two runs come to 1.455, three to 1.81
+        started = [subprocess.Popen(self.noise("rows%d" % i, *budget), stderr=subprocess.DEVNULL) for i in range(8)]
+        codes = [p.wait() for p in started]
+        self.assertEqual((codes.count(0), codes.count(1)), (2, 6))
+        self.assertEqual(len(self.entries()), 2)
+        for i, code in enumerate(codes):  # nothing was written by those that were refused
+            self.assertEqual(os.path.exists(self.path("rows%d" % i)), code == 0)
+
+
+class Killing(Attack):
+    def test_what_was_released_was_entered(self):
+        numbers = random.Random(7)
+        released = 0
+        for i in range(12):
+            name = "rows%d" % i
+            process = subprocess.Popen(self.noise(name), stderr=subprocess.DEVNULL)
+            time.sleep(numbers.uniform(0, 0.06))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            released += os.path.exists(self.path(name))
+            self.assertGreaterEqual(len(self.entries()), released)
+
+    def test_a_killed_run_goes_on_in_its_own_entry(self):
+        numbers = random.Random(8)
+        for i in range(6):
+            process = subprocess.Popen(self.noise("rows"), stderr=subprocess.DEVNULL)
+            time.sleep(numbers.uniform(0, 0.06))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            self.assertLessEqual(len(self.entries()), 1)
+        done = subprocess.run(self.noise("rows", "--replay"), stderr=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(self.entries()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
