@@ -581,6 +581,36 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
                                                               const dpmf_evaluate_options *options,
                                                               dpmf_lower_bound *out);
 
+/*
+ * ---- questions on a released stream ----
+ *
+ * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Whoever has them can ask any
+ * linear question, sum over t of weights_t x_t: a total (weights 1 up to some step), a range (1 within it), a difference of
+ * ranges. The first call gives the standard deviation of its noise, exactly and with all correlations, per unit of the
+ * noise's scale (dpmf_noise_scale). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
+ * times it (in place allowed).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count,
+                                                          const double *weights, const dpmf_run *run,
+                                                          double *deviation);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count,
+                                                        const double *answers, double *weights);
+
+/*
+ * Half the width of an interval in standard deviations, so that so many intervals hold all together with probability
+ * `level` or more, however their noises are correlated (Sidak 1967, Royen 2014); exact for one. 0 < level < 1.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out);
+
+/*
+ * Totals that do not fall, nearest to `values` with weights 1/deviation^2 (NULL: equal weights), and none below `least`
+ * (-INFINITY: any). If the true totals do not fall either, the weighted sum of squared errors does not grow. The second call
+ * narrows bands that hold for all steps together: for such totals they still do. Both work in place.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_monotone(int64_t count, const double *values, const double *deviations,
+                                                         double least, double *out);
+DPMF_API void dpmf_query_monotone_bands(int64_t count, double *lower, double *upper);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Optimize: the best strategy of a family for a workload, a participation and a loss
  *
