@@ -140,7 +140,8 @@ typedef struct dpmf_workload dpmf_workload;
 
 /*
  * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", joined by
- * commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
+ * commas; or one of these alone: "file:PATH.npy"; "mean", of all rows so far; "window:W", the sum of the last W rows;
+ * "decay-power:P", rows k steps ago with weight (k+1)^-P. (The last two are held as matrices.) cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m
  * steps and then 1 - (1-FLOOR) j/m for j = 1..m. Several schedules multiply.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);

@@ -21,7 +21,9 @@
 
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
 
-#define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|file:PATH.npy"
+#define WORKLOADS                                                                                                      \
+    "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|lr:FILE.npy|cooldown:FRACTION:FLOOR|mean|window:W|decay-power:P|" \
+    "file:PATH.npy"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",
@@ -45,10 +47,12 @@ const option_row options[OPTION_TOTAL] = {
          .values = WORKLOADS,
          .preset = "prefix",
          .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-         .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
-                 "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
-                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR. train: that of its "
-                 "optimizer"},
+         .help =
+             "what is to be accurate. Parts are joined by commas; mean (of all rows so far), window:W (the sum of the "
+             "last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with m = "
+             "FRACTION x N rounded, the "
+             "learning rate is 1 before the last m steps, then falls linearly to FLOOR. train: that of its "
+             "optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
