@@ -21,6 +21,7 @@ typedef struct reader {
     char *line;
     size_t room;
     int64_t column;        /* from 1 */
+    bool csv;              /* a header was there: the first field is the step */
     int64_t lines, places; /* read; room for */
     double *total, *stated;
 } reader;
@@ -31,17 +32,37 @@ static bool grow(double **array, int64_t places) {
     return more != NULL;
 }
 
-/* "v_1 ... v_D deviation", separated by spaces, tabs or commas. */
+/* The next field, ended with a zero; NULL: no more. What is in quotes is one field. */
+static char *next_field(char **at) {
+    static const char between[] = " \t,\r\n[]{}:";
+    char *start = *at + strspn(*at, between);
+    if (*start == '\0') return NULL;
+    const bool quoted = *start == '"';
+    char *end = quoted ? strchr(start + 1, '"') : start + strcspn(start, between);
+    if (quoted && end != NULL) ++start;
+    if (end == NULL) end = start + strlen(start);
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return start;
+}
+
+/*
+ * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields that are
+ * not numbers (times, the words of JSON) are passed over, and what stands before the sums in CSV and JSON with them.
+ */
 static int take_line(reader *r) {
     double number = 0.0, wanted = NAN;
     int64_t found = 0;
-    char shown[SHOWN];
-    for (char *rest = NULL, *word = strtok_r(r->line, " \t,\r\n", &rest); word != NULL;
-         word = strtok_r(NULL, " \t,\r\n", &rest)) {
-        if (!read_number(word, &number))
-            return fail(EXIT_UNABLE, "%s, line %lld: numbers are accepted, as count writes them", show(r->path, shown),
-                        (long long)r->lines + 1);
-        if (++found == r->column) wanted = number;
+    const bool json = r->line[0] == '{';
+    char shown[SHOWN], *at = r->line, *word = next_field(&at);
+    if (r->lines == 0 && !r->csv && word != NULL && strcmp(word, "step") == 0 && !json) { /* the header of CSV */
+        r->csv = true;
+        return 0;
+    }
+    if (r->csv) word = next_field(&at);
+    for (; word != NULL; word = next_field(&at)) {
+        if (json && strcmp(word, "sums") == 0) found = 0;
+        if (read_number(word, &number) && ++found == r->column) wanted = number;
     }
     if (found <= r->column)
         return fail(EXIT_UNABLE, "%s, line %lld: %lld numbers, but column %lld and a standard deviation are needed",

@@ -57,6 +57,19 @@ class Query(Case):
             self.assertEqual(estimate, row[0])
             self.near(deviation, row[2], 2e-6)
 
+    def test_csv_and_json_lines_are_read_too(self):
+        mechanism, stream, rows = self.stream(lines=12)
+        wanted = self.query(mechanism, stream, "--range", "3:7", "--column", "2")
+        for name, text in [
+            ("csv", "step,day,a,b,standard_deviation\n" + "".join(
+                '%d,"2024-01-%02d 05:00",%r,%r,%r\n' % (t + 1, t + 1, *row) for t, row in enumerate(rows))),
+            ("json", "".join('{"step":%d,"time":"7","sums":[%r,%r],"standard_deviation":%r}\n' % (t + 1, *row)
+                             for t, row in enumerate(rows))),
+            ("text", "".join("2024-01-%02d %r %r %r\n" % (t + 1, *row) for t, row in enumerate(rows)))]:
+            with self.subTest(name):
+                other = self.write(name, text)
+                self.assertEqual(self.query(mechanism, other, "--range", "3:7", "--column", "2"), wanted)
+
     def test_another_mechanism_or_clip_is_noticed(self):
         mechanism, stream, _ = self.stream()
         self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", says="another --clip")
