@@ -167,8 +167,10 @@ static void table_optimized(text_buffer *t, const optimized *o) {
 
 /* ---- the figures ---- */
 
-static bool is_unbounded(const dpmf_strategy *s) {
-    return s != NULL && strcmp(dpmf_strategy_family(s), DPMF_FAMILY_UNBOUNDED) == 0;
+/* The bound on mechanisms without a horizon is about running sums. */
+static bool is_unbounded(const problem *p) {
+    return p->strategy != NULL && strcmp(dpmf_strategy_family(p->strategy), DPMF_FAMILY_UNBOUNDED) == 0 &&
+           strcmp(dpmf_workload_text(p->workload), "prefix") == 0;
 }
 
 static int print_json(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
@@ -185,7 +187,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_known(t, "total_squared_loss", a->found.total_squared_loss);
     json_lower_bound(t, a->found.lower_bound);
     json_known(t, "ratio", ratio_of(given, &a->found));
-    if (is_unbounded(s)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
+    if (is_unbounded(p)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
     json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
     json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_normals(s));
     if (a->per_step != NULL) {
@@ -233,7 +235,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     double ratio = ratio_of(given, &a->found);
     if (ratio > 0.0)
         table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
-    if (is_unbounded(s))
+    if (is_unbounded(p))
         table_double(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
                      "what no mechanism without a horizon stays below (max loss / lower bound for that step)");
     table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));

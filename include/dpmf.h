@@ -140,10 +140,11 @@ typedef struct dpmf_workload dpmf_workload;
 
 /*
  * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "cosine:FLOOR",
- * "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or "file:PATH.npy" alone. cooldown: with m = round(FRACTION n),
- * the learning rate is 1 before the last m steps and then 1 - (1-FLOOR) j/m for j = 1..m. cosine: FLOOR + (1-FLOOR) (1 +
- * cos(pi t/(n-1)))/2 at step t. warmup: j/m in step j = 1..m = round(FRACTION n), then 1. step: FACTOR^floor(t/EVERY). Several
- * schedules multiply.
+ * "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or one of these alone: "file:PATH.npy"; "mean", of all rows so
+ * far; "window:W", the sum of the last W rows; "decay-power:P", rows k steps ago with weight (k+1)^-P. (The last two are held
+ * as matrices.) cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m steps and then
+ * 1 - (1-FLOOR) j/m for j = 1..m. cosine: FLOOR + (1-FLOOR) (1 + cos(pi t/(n-1)))/2 at step t. warmup: j/m in step
+ * j = 1..m = round(FRACTION n), then 1. step: FACTOR^floor(t/EVERY). Several schedules multiply.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
@@ -582,6 +583,36 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
                                                               const dpmf_participation *participation,
                                                               const dpmf_evaluate_options *options,
                                                               dpmf_lower_bound *out);
+
+/*
+ * ---- questions on a released stream ----
+ *
+ * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Whoever has them can ask any
+ * linear question, sum over t of weights_t x_t: a total (weights 1 up to some step), a range (1 within it), a difference of
+ * ranges. The first call gives the standard deviation of its noise, exactly and with all correlations, per unit of the
+ * noise's scale (dpmf_noise_scale). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
+ * times it (in place allowed).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count,
+                                                          const double *weights, const dpmf_run *run,
+                                                          double *deviation);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count,
+                                                        const double *answers, double *weights);
+
+/*
+ * Half the width of an interval in standard deviations, so that so many intervals hold all together with probability
+ * `level` or more, however their noises are correlated (Sidak 1967, Royen 2014); exact for one. 0 < level < 1.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out);
+
+/*
+ * Totals that do not fall, nearest to `values` with weights 1/deviation^2 (NULL: equal weights), and none below `least`
+ * (-INFINITY: any). If the true totals do not fall either, the weighted sum of squared errors does not grow. The second call
+ * narrows bands that hold for all steps together: for such totals they still do. Both work in place.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_monotone(int64_t count, const double *values, const double *deviations,
+                                                         double least, double *out);
+DPMF_API void dpmf_query_monotone_bands(int64_t count, double *lower, double *upper);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Optimize: the best strategy of a family for a workload, a participation and a loss

@@ -11,6 +11,7 @@
 #define CALIBRATE (1u << VERB_CALIBRATE)
 #define NOISE (1u << VERB_NOISE)
 #define COUNT (1u << VERB_COUNT)
+#define QUERY (1u << VERB_QUERY)
 #define TRAIN (1u << VERB_TRAIN)
 #define INSPECT (1u << VERB_INSPECT)
 #define VERIFY (1u << VERB_VERIFY)
@@ -22,7 +23,8 @@
 #define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
 
 #define SCHEDULES "cooldown:FRACTION:FLOOR|cosine:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
-#define WORKLOADS "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|file:PATH.npy"
+#define WORKLOADS                                                                                                      \
+    "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|mean|window:W|decay-power:P|file:PATH.npy"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",
@@ -47,13 +49,11 @@ const option_row options[OPTION_TOTAL] = {
          .values = WORKLOADS,
          .preset = "prefix",
          .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-         .help = "what is to be accurate. Parts are joined by commas; file:PATH.npy, any "
-                 "lower-triangular matrix, stands alone. cooldown: with m = FRACTION x N rounded, the "
-                 "learning rate is 1 before the last m steps, then falls linearly to FLOOR; cosine: from 1 to FLOOR "
-                 "over all "
-                 "steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after every EVERY steps. Schedules "
-                 "multiply. train: that of its "
-                 "optimizer"},
+         .help = "what is to be accurate. Parts are joined by commas; mean (of all rows so far), window:W (the sum of "
+                 "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with "
+                 "m = FRACTION x N rounded, the learning rate is 1 before the last m steps, then falls linearly to FLOOR; "
+                 "cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after "
+                 "every EVERY steps. Schedules multiply. train: that of its optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
@@ -553,8 +553,53 @@ const option_row options[OPTION_TOTAL] = {
                      .number_low = 1e-20,
                      .number_high = 1e20,
                      .preset = "1",
-                     .verbs = NOISE | COUNT | TRAIN,
+                     .verbs = NOISE | COUNT | QUERY | TRAIN,
                      .help = "the most that one privacy unit adds to a row, in l2 norm"},
+    [OPTION_MECHANISM] = {.name = "mechanism",
+                          .kind = KIND_FILE,
+                          .argument = "FILE",
+                          .verbs = QUERY,
+                          .help = "the mechanism file that the stream was made with"},
+    [OPTION_RANGE] = {.name = "range",
+                      .kind = KIND_TEXT,
+                      .argument = "A:B",
+                      .verbs = QUERY,
+                      .help = "the sum over the lines A to B, both included, from 1"},
+    [OPTION_MINUS] = {.name = "minus",
+                      .kind = KIND_TEXT,
+                      .argument = "A:B",
+                      .verbs = QUERY,
+                      .help = "less the sum over these lines"},
+    [OPTION_LEVEL] = {.name = "level",
+                      .kind = KIND_NUMBER,
+                      .argument = "P",
+                      .number_low = 1e-6,
+                      .number_high = 1,
+                      .preset = "0.95",
+                      .verbs = QUERY,
+                      .help = "probability that an interval holds the truth, or that all bands do"},
+    [OPTION_COLUMN] =
+        {.name = "column",
+         .kind = KIND_COUNT,
+         .argument = "J",
+         .count_low = 1,
+         .count_high = 1000000,
+         .preset = "1",
+         .verbs = QUERY,
+         .help =
+             "which of the stream's columns, from 1. A time that is a number counts as one; in JSON lines it does not"},
+    [OPTION_CDF] = {.name = "cdf",
+                    .kind = KIND_FLAG,
+                    .verbs = QUERY,
+                    .help = "all totals, with bands that hold together"},
+    [OPTION_SMOOTH] = {.name = "smooth",
+                       .kind = KIND_FLAG,
+                       .verbs = QUERY,
+                       .help = "the best linear unbiased estimate of all totals, each with its interval"},
+    [OPTION_MONOTONE] = {.name = "monotone",
+                         .kind = KIND_FLAG,
+                         .verbs = QUERY,
+                         .help = "totals that neither fall nor are negative"},
     [OPTION_FORMAT] = {.name = "format",
                        .kind = KIND_CHOICE,
                        .argument = "FORMAT",
@@ -745,7 +790,7 @@ const option_row options[OPTION_TOTAL] = {
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | INSPECT |
+                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY | INSPECT |
                               REPRODUCE | BENCH | TRAIN,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",

@@ -117,6 +117,27 @@ const verb_row verbs[VERB_TOTAL] = {
                 "forgotten, so that two streams never share noise.",
             .run = cmd_count,
         },
+    [VERB_QUERY] =
+        {
+            .name = "query",
+            .usage = "query STREAM --mechanism FILE --range A:B [--minus A:B] [OPTION]...\n"
+                     "query STREAM --mechanism FILE (--cdf | --smooth) [--monotone] [OPTION]...",
+            .operand = "STREAM",
+            .operands_needed = 1,
+            .summary = "how sure: intervals of totals, ranges and differences of a released stream",
+            .description =
+                "STREAM is what count has written, FILE the mechanism it had. --range: the sum over the lines A to B, "
+                "both "
+                "included and counted from 1, less that of --minus, with its standard deviation (exact, all "
+                "correlations "
+                "of the noise counted) and the interval at --level. --cdf: the totals of all lines with bands that "
+                "hold "
+                "for all of them together at --level or more. --smooth: all totals, each with an interval of its own: "
+                "no "
+                "linear unbiased estimate of a past total gains from later lines. --monotone: for data that are not "
+                "negative, totals that neither fall nor are below 0. Nothing here costs privacy.",
+            .run = cmd_query,
+        },
     [VERB_TRAIN] =
         {
             .name = "train",

@@ -12,6 +12,7 @@ int cmd_account(const arguments *given);
 int cmd_calibrate(const arguments *given);
 int cmd_noise(const arguments *given);
 int cmd_count(const arguments *given);
+int cmd_query(const arguments *given);
 int cmd_train(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_verify(const arguments *given);

@@ -19,13 +19,15 @@ from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, V
 from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
 from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
+from .query import Answer, bands, deviation, query
 from .sampler import Sampler
 
 __all__ = [
-    "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
-    "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
+    "Answer", "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design",
+    "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
-    "Workload", "__version__", "account", "best_of", "calibrate", "create_key", "design", "evaluate", "families", "load", "optimize", "save",
+    "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",
+    "families", "load", "optimize", "query", "save",
     "testing_key",
 ]

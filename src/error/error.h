@@ -86,6 +86,16 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, cons
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_strategy_tree_kind kind, int64_t stamps,
                                               const double *scale, const dpmf_run *run, double *per_step);
 
+/*
+ * error/lookup.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
+ * cheap; memory does not grow with the steps for prefix sums without a horizon. Not for two threads at once.
+ */
+typedef struct dpmf_i_error_lookup dpmf_i_error_lookup;
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s,
+                                                       const dpmf_run *run, dpmf_i_error_lookup **out);
+double dpmf_i_error_lookup_at(dpmf_i_error_lookup *lookup, int64_t t);
+void dpmf_i_error_lookup_free(dpmf_i_error_lookup *lookup);
+
 /* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                                  double *per_step);

@@ -3,7 +3,10 @@
  * Workloads from text and from a mechanism file.
  *
  *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (workload/schedule.c)   joined by commas
- *     file:PATH.npy                                                                              alone
+ *     file:PATH.npy | mean | window:W | decay-power:P                                              alone
+ *
+ * mean is prefix sums with learning rates 1/(t+1) and decay 1: o_t = t/(t+1) o_{t-1} + g_t/(t+1). The last two are Toeplitz
+ * matrices, held whole: their inverses have no few bands.
  *
  * A path may hold any character but a comma. Each part may stand once, except schedules, which multiply.
  */
@@ -20,7 +23,8 @@
 
 static const char ACCEPTED[] =
     "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
-    "cooldown:FRACTION:FLOOR, cosine:FLOOR, warmup:FRACTION, step:EVERY:FACTOR joined by commas, or file:PATH.npy";
+    "cooldown:FRACTION:FLOOR, cosine:FLOOR, warmup:FRACTION, step:EVERY:FACTOR joined by commas, or mean, window:W, "
+    "decay-power:P or file:PATH.npy";
 
 typedef struct parsed {
     dpmf_workload_options options;
@@ -166,6 +170,86 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     return status;
 }
 
+/* o_t, the mean of g_0..g_t. */
+static dpmf_status parse_mean(int64_t steps, dpmf_workload **out) {
+    dpmf_workload_options options = {.decay = 1};
+    double *rates = NULL;
+    TRY(dpmf_i_base_alloc_doubles(steps, "the learning rates", &rates));
+    for (int64_t t = 0; t < steps; t++)
+        rates[t] = 1 / (double)(t + 1);
+    options.learning_rate = rates;
+    dpmf_status status = dpmf_i_workload_create_named(steps, &options, DPMF_I_WORKLOAD_MEAN, out);
+    dpmf_i_base_free(rates);
+    return status;
+}
+
+/* The Toeplitz matrix of this first column, under this name. */
+static dpmf_status make_toeplitz(int64_t steps, const double *column, const char *text, dpmf_workload **out) {
+    double *matrix = NULL;
+    dpmf_workload *w = NULL;
+    char *name = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_base_alloc_square(steps, "the workload matrix", &matrix));
+    for (int64_t t = 0; t < steps; t++)
+        for (int64_t u = 0; u <= t; u++)
+            matrix[t * steps + u] = column[t - u];
+    TRY_DONE(dpmf_workload_create_dense(steps, matrix, &w));
+    TRY_DONE(dpmf_i_base_copy_text(text, &name));
+    dpmf_i_base_free(w->text);
+    w->text = name;
+    *out = w;
+    w = NULL;
+done:
+    dpmf_i_base_free(matrix);
+    dpmf_workload_free(w);
+    return status;
+}
+
+static dpmf_status parse_window(slice rest, int64_t steps, dpmf_workload **out) {
+    char text[64];
+    double width = 0, *column = NULL;
+    TRY(number(rest, "window", &width));
+    if (!(width >= 1 && width == floor(width) && width <= 0x1p53))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: window = %g steps, accepted: a whole number from 1",
+                                width);
+    TRY(dpmf_i_base_alloc_doubles(steps, "a column", &column));
+    for (int64_t t = 0; t < steps; t++)
+        column[t] = (double)t < width;
+    snprintf(text, sizeof text, "window:%.0f", width);
+    dpmf_status status = make_toeplitz(steps, column, text, out);
+    dpmf_i_base_free(column);
+    return status;
+}
+
+static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **out) {
+    char text[64] = "decay-power:", shown[32];
+    double power = 0, *column = NULL;
+    TRY(number(rest, "decay-power", &power));
+    if (!(power >= 0 && power <= 10))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: decay-power = %g, accepted 0 to 10", power);
+    TRY(dpmf_i_base_alloc_doubles(steps, "a column", &column));
+    for (int64_t t = 0; t < steps; t++)
+        column[t] = pow((double)(t + 1), -power);
+    dpmf_i_base_format_double(power, shown);
+    strcat(text, shown);
+    dpmf_status status = make_toeplitz(steps, column, text, out);
+    dpmf_i_base_free(column);
+    return status;
+}
+
+/* Those that stand alone: `there` = 1. */
+static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workload **out) {
+    slice rest = {0};
+    *there = 1;
+    if (starts(text, "file", &rest)) return parse_matrix(rest, steps, out);
+    if (starts(text, "window", &rest)) return parse_window(rest, steps, out);
+    if (starts(text, "decay-power", &rest)) return parse_decay_power(rest, steps, out);
+    if (text.length == strlen(DPMF_I_WORKLOAD_MEAN) && memcmp(text.text, DPMF_I_WORKLOAD_MEAN, text.length) == 0)
+        return parse_mean(steps, out);
+    *there = 0;
+    return DPMF_OK;
+}
+
 static dpmf_status parse_parts(const char *text, int64_t steps, parsed *p) {
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
@@ -177,11 +261,12 @@ static dpmf_status parse_parts(const char *text, int64_t steps, parsed *p) {
 
 dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
     parsed p = {0};
-    slice path = {0};
+    int there = 0;
     dpmf_status status = DPMF_OK;
     if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
     if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
-    if (starts((slice){text, strlen(text)}, "file", &path)) return parse_matrix(path, steps, out);
+    TRY(parse_alone((slice){text, strlen(text)}, steps, &there, out));
+    if (there) return DPMF_OK;
     TRY_DONE(parse_parts(text, steps, &p));
     p.options.learning_rate = p.rates;
     TRY_DONE(dpmf_i_workload_create_named(steps, &p.options, p.schedule.text, out));
@@ -214,7 +299,7 @@ void dpmf_i_workload_write(const dpmf_workload *w, const char *prefix, dpmf_i_ba
     if (w->schedule != NULL) dpmf_i_base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
         dpmf_i_base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
-    if (w->matrix != NULL)
+    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the others follow from their text */
         dpmf_i_base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
@@ -241,6 +326,21 @@ static dpmf_status check_text(const dpmf_workload *w) {
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
 }
 
+/* A matrix that its text makes: no other text may stand here. */
+static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload **out) {
+    slice whole = {text, strlen(text)}, rest = {0};
+    dpmf_workload *w = NULL;
+    if (!starts(whole, "window", &rest) && !starts(whole, "decay-power", &rest))
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload has no numbers of its own");
+    TRY(dpmf_workload_parse(text, steps, &w));
+    if (strcmp(w->text, text) == 0) {
+        *out = w;
+        return DPMF_OK;
+    }
+    dpmf_workload_free(w);
+    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload's text is not in its shortest form");
+}
+
 dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
                                  const dpmf_i_base_tensors *tensors, dpmf_workload **out) {
     const char *text = NULL, *schedule = NULL;
@@ -252,6 +352,7 @@ dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char 
         TRY(find_array(tensors, prefix, "matrix", steps, steps, &array));
         return dpmf_workload_create_dense(steps, array->values, out);
     }
+    if (!cJSON_HasObjectItem(object, "momentum")) return read_toeplitz(text, steps, out);
     TRY(dpmf_i_base_json_get_double(object, "momentum", "workload", &options.momentum));
     TRY(dpmf_i_base_json_get_double(object, "decay", "workload", &options.decay));
     options.nesterov = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "nesterov")) != 0;

@@ -113,7 +113,8 @@ dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_opti
         dpmf_i_base_write_raw(&text, o.nesterov ? ",nesterov:" : ",momentum:");
         dpmf_i_base_write_raw(&text, number);
     }
-    if (o.decay > 0) {
+    int is_mean = schedule != NULL && strcmp(schedule, DPMF_I_WORKLOAD_MEAN) == 0;
+    if (o.decay > 0 && !is_mean) {
         dpmf_i_base_format_double(o.decay, number);
         dpmf_i_base_write_raw(&text, ",decay:");
         dpmf_i_base_write_raw(&text, number);
@@ -191,9 +192,19 @@ static dpmf_status dense_head(const dpmf_workload *w, int64_t steps, dpmf_worklo
     TRY(dpmf_i_base_alloc_square(steps, "a corner of the workload", &corner));
     for (int64_t t = 0; t < steps; t++)
         memcpy(corner + t * steps, w->matrix + t * w->steps, (size_t)steps * sizeof *corner);
-    dpmf_status status = dpmf_workload_create_dense(steps, corner, out);
+    dpmf_workload *head = NULL;
+    char *text = NULL;
+    dpmf_status status = dpmf_workload_create_dense(steps, corner, &head);
     dpmf_i_base_free(corner);
-    return status;
+    if (status == DPMF_OK) status = dpmf_i_base_copy_text(w->text, &text); /* window:W stays what it is */
+    if (status != DPMF_OK) {
+        dpmf_workload_free(head);
+        return status;
+    }
+    dpmf_i_base_free(head->text);
+    head->text = text;
+    *out = head;
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {

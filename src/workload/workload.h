@@ -53,6 +53,9 @@ int dpmf_i_workload_is_prefix(const dpmf_workload *workload);
 /* The first `steps` rows and columns of A; shares it when that is all of it. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
 
+/* The schedule 1/(t+1) of a decay of 1, which are named together: the mean so far. */
+#define DPMF_I_WORKLOAD_MEAN "mean"
+
 /* A named workload; `schedule` is the text that stands for its learning rates ("lr" if NULL). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_options *options,
                                                          const char *schedule, dpmf_workload **out);

@@ -3,6 +3,8 @@
  * Errors of streams without a horizon: all routes agree, and at steps to 4096 they are within 1.29 of the certified
  * optimum for that very step (to 2^24 in test_unbounded_long.c), below which 1.25 is impossible.
  */
+#include "error/error.h"
+#include "support/failing_allocator.h"
 #include "support/unbounded_ratio.h"
 
 static void test_a_range_of_errors_is_part_of_all_of_them(void **state) {
@@ -26,6 +28,36 @@ static void test_a_range_of_errors_is_part_of_all_of_them(void **state) {
     free(part);
     dpmf_workload_free(a);
     dpmf_workload_free(whole);
+    dpmf_strategy_free(brief);
+    dpmf_strategy_free(endless);
+}
+
+static void test_errors_of_a_running_stream_are_the_same_in_any_order(void **state) {
+    enum { STEPS = 10000 };
+    static const int64_t AT[] = {0, 1, 4095, 4096, 9999, 17, 8192, 5000};
+    dpmf_strategy *brief = NULL, *endless = endless_strategy(), *other = NULL;
+    dpmf_workload *a = workload_of("prefix", STEPS), *whole = workload_of("prefix", DPMF_UNBOUNDED_STEPS_MAX);
+    dpmf_i_error_lookup *far = NULL, *near = NULL;
+    double *all = malloc(STEPS * sizeof *all), last = 0;
+    (void)state;
+    check_ok(dpmf_i_strategy_unbounded_head(endless, STEPS, &brief));
+    check_ok(dpmf_error_compute(a, brief, NULL, all));
+    FAIL_EACH(dpmf_i_error_lookup_create(whole, endless, NULL, &far));
+    for (size_t i = 0; i < sizeof AT / sizeof AT[0]; i++)
+        check_near(dpmf_i_error_lookup_at(far, AT[i]), all[AT[i]], 1e-11);
+    check_ok(dpmf_error_range(whole, endless, DPMF_UNBOUNDED_STEPS_MAX - 1, 1, NULL, &last));
+    check_near(dpmf_i_error_lookup_at(far, DPMF_UNBOUNDED_STEPS_MAX - 1), last, 1e-9);
+    check_ok(dpmf_strategy_create("toeplitz", a, NULL, &other));
+    check_ok(dpmf_i_error_lookup_create(a, other, NULL, &near));
+    check_ok(dpmf_error_compute(a, other, NULL, all));
+    for (int64_t t = 0; t < STEPS; t++)
+        assert_true(dpmf_i_error_lookup_at(near, t) == all[t]);
+    free(all);
+    dpmf_i_error_lookup_free(far);
+    dpmf_i_error_lookup_free(near);
+    dpmf_workload_free(a);
+    dpmf_workload_free(whole);
+    dpmf_strategy_free(other);
     dpmf_strategy_free(brief);
     dpmf_strategy_free(endless);
 }
@@ -108,6 +140,7 @@ static void test_no_mechanism_without_a_horizon_stays_below_1_23(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_range_of_errors_is_part_of_all_of_them),
+        cmocka_unit_test(test_errors_of_a_running_stream_are_the_same_in_any_order),
         cmocka_unit_test(test_a_range_of_errors_of_another_family_is_part_of_all),
         cmocka_unit_test(test_sums_of_errors_in_leaps_are_those_step_by_step),
         cmocka_unit_test(test_powers_of_two_are_within_1_29_of_the_optimum),

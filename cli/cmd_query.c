@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpmf query: how sure a released stream is. Everything is post-processing of what count has written: estimates from its
+ * lines, standard deviations from the mechanism (src/error/query.c).
+ */
+#include "options/numbers.h"
+#include "options/verbs.h"
+#include "output.h"
+#include "progress.h"
+#include "released.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct span {
+    int64_t first, last; /* lines, from 1, both included; 0: none */
+} span;
+
+/* ---- one number ---- */
+
+static int read_span(const arguments *given, option_id option, int64_t lines, span *out) {
+    const char *text = given->text[option];
+    char first[64], shown[SHOWN];
+    if (text == NULL) return 0;
+    const char *colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    if (colon != NULL && length < sizeof first) {
+        memcpy(first, text, length);
+        first[length] = '\0';
+        if (read_count(first, &out->first) && read_count(colon + 1, &out->last) && out->first >= 1 &&
+            out->first <= out->last && out->last <= lines)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "--%s %s: A:B is accepted, with 1 <= A <= B <= %lld (the lines of the stream)",
+                options[option].name, show(text, shown), (long long)lines);
+}
+
+static double sum_over(const released *r, span s) {
+    if (s.first == 0) return 0.0;
+    return r->total[s.last - 1] - (s.first > 1 ? r->total[s.first - 2] : 0.0);
+}
+
+static void add_weights(double *weights, span s, double by) {
+    for (int64_t t = s.first; t >= 1 && t <= s.last; ++t)
+        weights[t - 1] += by;
+}
+
+static int find_deviation(const released *r, span plus, span minus, double *out) {
+    double *weights = allocate(r->lines, sizeof *weights);
+    if (weights == NULL) return fail_memory();
+    add_weights(weights, plus, 1.0);
+    add_weights(weights, minus, -1.0);
+    dpmf_run run = run_with(0);
+    dpmf_status status = dpmf_query_deviation(r->strategy, r->lines, weights, &run, out);
+    free(weights);
+    *out *= r->scale;
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+static int print_range(const arguments *given, const released *r, span plus, span minus, double deviation) {
+    const double level = given->number[OPTION_LEVEL], estimate = sum_over(r, plus) - sum_over(r, minus);
+    double times = 0.0;
+    text_buffer t = {0};
+    dpmf_status status = dpmf_query_multiplier(level, 1, &times);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (option_given(given, OPTION_JSON)) {
+        json_begin(&t);
+        json_integer(&t, "lines", r->lines);
+        json_text(&t, "range", given->text[OPTION_RANGE]);
+        if (minus.first > 0) json_text(&t, "minus", given->text[OPTION_MINUS]);
+        json_double(&t, "estimate", estimate);
+        json_double(&t, "deviation", deviation);
+        json_double(&t, "level", level);
+        json_double(&t, "lower", estimate - times * deviation);
+        json_double(&t, "upper", estimate + times * deviation);
+        json_end(&t);
+    } else {
+        table_double(&t, "estimate", estimate, NULL);
+        table_double(&t, "deviation", deviation, "exact");
+        table_double(&t, "level", level, NULL);
+        table_double(&t, "lower", estimate - times * deviation, NULL);
+        table_double(&t, "upper", estimate + times * deviation, NULL);
+    }
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+static int answer_range(const arguments *given, const released *r) {
+    span plus = {0}, minus = {0};
+    double deviation = 0.0;
+    if (strcmp(dpmf_workload_text(r->workload), "prefix") != 0)
+        return fail(EXIT_UNABLE, "--range: the stream's workload is %s; running sums (prefix) are accepted",
+                    dpmf_workload_text(r->workload));
+    int code = read_span(given, OPTION_RANGE, r->lines, &plus);
+    if (code == 0) code = read_span(given, OPTION_MINUS, r->lines, &minus);
+    if (code == 0) code = find_deviation(r, plus, minus, &deviation);
+    return code != 0 ? code : print_range(given, r, plus, minus, deviation);
+}
+
+/* ---- all totals ---- */
+
+typedef struct series {
+    double *estimate, *lower, *upper;
+} series;
+
+static int fill_series(const arguments *given, const released *r, series *s) {
+    const int64_t together = option_given(given, OPTION_CDF) ? r->lines : 1;
+    double times = 0.0;
+    dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], together, &times);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    s->estimate = allocate(r->lines, sizeof(double));
+    s->lower = allocate(r->lines, sizeof(double));
+    s->upper = allocate(r->lines, sizeof(double));
+    if (s->estimate == NULL || s->lower == NULL || s->upper == NULL) return fail_memory();
+    for (int64_t t = 0; t < r->lines; ++t) {
+        s->estimate[t] = r->total[t];
+        s->lower[t] = r->total[t] - times * r->error[t];
+        s->upper[t] = r->total[t] + times * r->error[t];
+    }
+    if (!option_given(given, OPTION_MONOTONE)) return 0;
+    status = dpmf_query_monotone(r->lines, r->total, r->error, 0.0, s->estimate);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    for (int64_t t = 0; t < r->lines; ++t) {
+        s->lower[t] = fmax(s->lower[t], 0.0);
+        s->upper[t] = fmax(s->upper[t], 0.0);
+    }
+    if (option_given(given, OPTION_CDF)) dpmf_query_monotone_bands(r->lines, s->lower, s->upper);
+    return 0;
+}
+
+static void json_values(text_buffer *t, const char *key, int64_t count, const double *values) {
+    json_open(t, key, '[');
+    for (int64_t i = 0; i < count; ++i)
+        json_double(t, NULL, values[i]);
+    json_close(t, ']');
+}
+
+static int print_series(const arguments *given, const released *r, const series *s) {
+    text_buffer t = {0};
+    if (option_given(given, OPTION_JSON)) {
+        json_begin(&t);
+        json_integer(&t, "lines", r->lines);
+        json_double(&t, "level", given->number[OPTION_LEVEL]);
+        json_bool(&t, "simultaneous", option_given(given, OPTION_CDF));
+        json_bool(&t, "monotone", option_given(given, OPTION_MONOTONE));
+        json_values(&t, "estimate", r->lines, s->estimate);
+        json_values(&t, "deviation", r->lines, r->error);
+        json_values(&t, "lower", r->lines, s->lower);
+        json_values(&t, "upper", r->lines, s->upper);
+        json_end(&t);
+    } else {
+        text_add(&t, "line estimate lower upper\n");
+        for (int64_t i = 0; i < r->lines; ++i)
+            text_add(&t, "%lld %.9g %.9g %.9g\n", (long long)i + 1, s->estimate[i], s->lower[i], s->upper[i]);
+    }
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+static int answer_all(const arguments *given, const released *r) {
+    series s = {0};
+    int code = fill_series(given, r, &s);
+    if (code == 0) code = print_series(given, r, &s);
+    free(s.estimate);
+    free(s.lower);
+    free(s.upper);
+    return code;
+}
+
+static int check_usage(const arguments *given) {
+    const int asked =
+        option_given(given, OPTION_RANGE) + option_given(given, OPTION_CDF) + option_given(given, OPTION_SMOOTH);
+    if (asked != 1) return fail(EXIT_USAGE, "one of --range, --cdf and --smooth is needed, %d are given", asked);
+    if (option_given(given, OPTION_MINUS) && !option_given(given, OPTION_RANGE))
+        return fail(EXIT_USAGE, "--minus needs --range: it is subtracted from it");
+    if (option_given(given, OPTION_MONOTONE) && option_given(given, OPTION_RANGE))
+        return fail(EXIT_USAGE, "--monotone is about all totals: --cdf or --smooth is accepted with it");
+    return 0;
+}
+
+int cmd_query(const arguments *given) {
+    released r = {0};
+    int code = check_usage(given);
+    if (code == 0) code = released_read(given, &r);
+    if (code == 0) code = option_given(given, OPTION_RANGE) ? answer_range(given, &r) : answer_all(given, &r);
+    released_free(&r);
+    return code;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stream that count has written, with the mechanism that it had. */
+#ifndef DPMF_CLI_RELEASED_H
+#define DPMF_CLI_RELEASED_H
+
+#include "dpmf.h"
+#include "options/options.h"
+
+typedef struct released {
+    dpmf_mechanism *mechanism;
+    const dpmf_workload *workload;
+    const dpmf_strategy *strategy;
+    int64_t lines;
+    double *total; /* of the column asked for */
+    double *error; /* the standard deviation of each, from the mechanism */
+    double scale;  /* clip x sigma x sensitivity */
+} released;
+
+/*
+ * From the operand, --mechanism, --clip and --column: 0, or the exit code after a message. The deviations in the stream
+ * must be those of the mechanism. Free it in any case; start from {0}.
+ */
+int released_read(const arguments *given, released *out);
+void released_free(released *r);
+
+#endif

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpmf query: how sure a released stream is; and streams without a horizon from the command line."""
+import math
+import subprocess
+import unittest
+
+from harness import Case, DPMF
+
+
+class Query(Case):
+    def stream(self, *arguments, family="unbounded", steps=1000, lines=60, clip=2):
+        mechanism, stream = self.path("m"), self.path("stream")
+        self.ok("evaluate", "--steps", steps, "--family", family, *arguments, "-o", mechanism)
+        text = "".join("%d %d\n" % (t % 7, t) for t in range(lines))
+        with open(stream, "wb") as out:
+            subprocess.run([DPMF, "count", mechanism, "--columns", "2", "--clip", str(clip), "--testing-seed", "5"],
+                           input=text.encode(), stdout=out, stderr=subprocess.DEVNULL, check=True)
+        with open(stream, encoding="ascii") as lines_of:
+            rows = [[float(word) for word in line.split()] for line in lines_of]
+        return mechanism, stream, rows
+
+    def query(self, mechanism, stream, *arguments):
+        return self.json("query", stream, "--mechanism", mechanism, "--clip", "2", *arguments)
+
+    def test_a_range_is_the_difference_of_totals_with_its_own_deviation(self):
+        mechanism, stream, rows = self.stream(family="identity")
+        found = self.query(mechanism, stream, "--range", "11:26", "--column", "2")
+        self.near(found["estimate"], rows[25][1] - rows[9][1], 1e-9)
+        self.near(found["deviation"], 2 * 4.0, 1e-9)  # 16 steps of independent noise
+        self.near(found["upper"] - found["estimate"], 1.959963984540054 * 8, 1e-9)
+        self.near(found["estimate"] - found["lower"], 1.959963984540054 * 8, 1e-9)
+
+    def test_a_range_is_surer_than_the_two_totals_together(self):
+        mechanism, stream, rows = self.stream()
+        found = self.query(mechanism, stream, "--range", "41:50")
+        self.assertLess(found["deviation"], 0.55 * (rows[49][2] + rows[39][2]))
+        self.assertGreater(found["deviation"], 0)
+        less = self.query(mechanism, stream, "--range", "41:50", "--minus", "31:40", "--level", "0.5")
+        self.near(less["estimate"], rows[49][0] - 2 * rows[39][0] + rows[29][0], 1e-9)
+
+    def test_bands_of_all_totals_hold_together(self):
+        mechanism, stream, rows = self.stream()
+        found = self.query(mechanism, stream, "--cdf", "--level", "0.9")
+        self.assertTrue(found["simultaneous"])
+        self.assertEqual(found["estimate"], [row[0] for row in rows])
+        times = (found["upper"][7] - found["estimate"][7]) / found["deviation"][7]
+        self.near(math.erf(times / math.sqrt(2)) ** 60, 0.9, 1e-9)
+        monotone = self.query(mechanism, stream, "--cdf", "--monotone")
+        for key in ("estimate", "lower", "upper"):
+            self.assertEqual(monotone[key], sorted(monotone[key]))
+            self.assertGreaterEqual(monotone[key][0], 0)
+
+    def test_smoothed_totals_are_as_sure_as_the_released_ones(self):
+        mechanism, stream, rows = self.stream()
+        found = self.query(mechanism, stream, "--smooth")
+        for row, estimate, deviation in zip(rows, found["estimate"], found["deviation"]):
+            self.assertEqual(estimate, row[0])
+            self.near(deviation, row[2], 2e-6)
+
+    def test_csv_and_json_lines_are_read_too(self):
+        mechanism, stream, rows = self.stream(lines=12)
+        wanted = self.query(mechanism, stream, "--range", "3:7", "--column", "2")
+        for name, text in [
+            ("csv", "step,day,a,b,standard_deviation\n" + "".join(
+                '%d,"2024-01-%02d 05:00",%r,%r,%r\n' % (t + 1, t + 1, *row) for t, row in enumerate(rows))),
+            ("json", "".join('{"step":%d,"time":"7","sums":[%r,%r],"standard_deviation":%r}\n' % (t + 1, *row)
+                             for t, row in enumerate(rows))),
+            ("text", "".join("2024-01-%02d %r %r %r\n" % (t + 1, *row) for t, row in enumerate(rows)))]:
+            with self.subTest(name):
+                other = self.write(name, text)
+                self.assertEqual(self.query(mechanism, other, "--range", "3:7", "--column", "2"), wanted)
+
+    def test_another_mechanism_or_clip_is_noticed(self):
+        mechanism, stream, _ = self.stream()
+        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", says="another --clip")
+        other = self.path("other")
+        self.ok("evaluate", "--steps", "100", "--family", "toeplitz", "-o", other)
+        self.refused(1, "query", stream, "--mechanism", other, "--cdf", "--clip", "2", says="another mechanism")
+        short = self.path("short")
+        self.ok("evaluate", "--steps", "10", "--family", "unbounded", "-o", short)
+        self.refused(1, "query", stream, "--mechanism", short, "--cdf", "--clip", "2", says="60 lines")
+
+    def test_questions_outside_the_stream_are_refused(self):
+        mechanism, stream, _ = self.stream()
+        for arguments, message in [((), "--range, --cdf and --smooth"), (("--range", "0:5"), "1 <= A"),
+                                   (("--range", "5:61"), "<= 60"), (("--range", "9:5"), "A <= B"),
+                                   (("--range", "5"), "A:B"), (("--cdf", "--minus", "1:2"), "--range"),
+                                   (("--range", "1:2", "--monotone"), "--cdf or --smooth")]:
+            self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", *arguments, says=message)
+        self.refused(2, "query", stream, "--cdf", says="--mechanism")
+        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--column", "3", says="column 3")
+
+
+class Unbounded(Case):
+    def test_a_stream_without_a_horizon_is_evaluated_to_2_to_the_40(self):
+        found = self.json("evaluate", "--family", "unbounded", "--steps", 2**40)
+        self.assertEqual((found["buffers"], found["horizon_free_bound"]), (12, 1.25))
+        self.near(found["sensitivity"]["value"], 1, 1e-11)
+        self.assertEqual(found["sensitivity"]["kind"], "upper bound")
+        self.refused(2, "evaluate", "--family", "unbounded", "--steps", 2**40 + 1, says="2^40")
+
+    def test_its_errors_do_not_depend_on_the_steps(self):
+        few = self.json("evaluate", "--family", "unbounded", "--steps", "40", "--per-step")["per_step_error"]
+        more = self.json("evaluate", "--family", "unbounded", "--steps", "90", "--per-step")["per_step_error"]
+        self.assertEqual(few, more[:40])
+
+    def test_it_is_verified_at_any_number_of_steps(self):
+        for steps in (50, 5000, 2**40):
+            path = self.path("m")
+            self.ok("evaluate", "--family", "unbounded", "--steps", steps, "-o", path)
+            self.assertTrue(self.json("verify", path)["ok"])
+
+
+if __name__ == "__main__":
+    unittest.main()
