@@ -30,7 +30,8 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "clip", "key-file", "testing-seed", "state", "no-state", "data", "train-csv", "test-csv", "label", "user", "hold-out",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
-COUNT_OPTIONS = ["columns", "clip", "testing-seed", "json", "out", "help"]
+COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
+                 "key-file", "testing-seed", "state", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "inspect": ["json", "help"],
