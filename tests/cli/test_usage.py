@@ -13,7 +13,7 @@ VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "train",
          "help"]
 LATER_VERBS = ["audit"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "unit", "adjacency",
-                  "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
+                  "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json", "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
                     "weights", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
