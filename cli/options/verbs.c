@@ -8,7 +8,7 @@ const verb_row verbs[VERB_TOTAL] = {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
                      "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...\n"
-                     "design --steps N --contributions K[,B] --unit user --epsilon E --delta D ...",
+                     "design --steps N --contributions K[,B] --epsilon E --delta D ...",
             .summary = "from a training run to the best mechanism: compare all, choose, save",
             .description =
                 "Compares every family that applies, each at its own optimum for the participation and calibrated to "
