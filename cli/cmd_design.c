@@ -33,6 +33,25 @@ static int read_federated(const char *text, dpmf_design_options *how) {
     return 0;
 }
 
+/* K or K,B */
+static int read_contributions(const char *text, dpmf_design_options *how) {
+    char part[32], shown[SHOWN];
+    const size_t length = strcspn(text, ",");
+    how->separation_low = 1;
+    bool good = length < sizeof part;
+    if (good) {
+        memcpy(part, text, length);
+        part[length] = '\0';
+        good = read_count(part, &how->epochs) && how->epochs >= 1;
+        if (good && text[length] == ',') good = read_count(text + length + 1, &how->separation_low);
+    }
+    if (!good || how->separation_low < 1)
+        return fail(EXIT_USAGE, "--contributions %s: K or K,B is accepted, as in 30 or 12,7", show(text, shown));
+    how->federated = 1;
+    how->separation_high = how->separation_low;
+    return 0;
+}
+
 static int read_sampling(const arguments *given, dpmf_design_options *how) {
     const char *text = option_text(given, OPTION_SAMPLING), *form = NULL;
     char shown[SHOWN];
@@ -60,8 +79,10 @@ static int check_needed(const arguments *given) {
     for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i)
         if (!option_given(given, needed[i]))
             return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
-    if (option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_FEDERATED))
-        return fail(EXIT_USAGE, "design needs one of --epochs K and --federated K,LOW..HIGH");
+    if (option_given(given, OPTION_EPOCHS) + option_given(given, OPTION_FEDERATED) +
+            option_given(given, OPTION_CONTRIBUTIONS) !=
+        1)
+        return fail(EXIT_USAGE, "design needs one of --epochs K, --federated K,LOW..HIGH and --contributions K[,B]");
     if (!(given->number[OPTION_EPSILON] > 0.0))
         return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
     if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
@@ -88,6 +109,8 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     int code = read_sampling(given, how);
     if (code == 0 && option_given(given, OPTION_FEDERATED))
         code = read_federated(option_text(given, OPTION_FEDERATED), how);
+    if (code == 0 && option_given(given, OPTION_CONTRIBUTIONS))
+        code = read_contributions(option_text(given, OPTION_CONTRIBUTIONS), how);
     return code;
 }
 

@@ -138,14 +138,25 @@ double fixed_value(fixed x, int places) {
 
 /* ---- printing ---- */
 
-/* The digits of x, `least` of them at least. */
+static const char PAIRS[] =
+    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+    "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+    "9899";
+
+/* The digits of x, `least` of them at least; two at a time, from the last on. */
 static char *put_digits(char *out, wide x, int least) {
     char digits[48];
     int at = sizeof digits;
     for (; x >> 64 != 0; x /= 10)
         digits[--at] = (char)('0' + (int)(x % 10));
-    for (uint64_t rest = (uint64_t)x; rest > 0; rest /= 10)
-        digits[--at] = (char)('0' + (int)(rest % 10));
+    uint64_t rest = (uint64_t)x;
+    for (; rest >= 100; rest /= 100)
+        memcpy(digits + (at -= 2), PAIRS + 2 * (rest % 100), 2);
+    if (rest >= 10) {
+        memcpy(digits + (at -= 2), PAIRS + 2 * rest, 2);
+    } else if (rest > 0) {
+        digits[--at] = (char)('0' + (int)rest);
+    }
     while ((int)sizeof digits - at < least)
         digits[--at] = '0';
     memcpy(out, digits + at, sizeof digits - (size_t)at);

@@ -1334,7 +1334,8 @@ DPMF_API dpmf_int128 dpmf_counter_limit(const dpmf_counter *counter); /* numbers
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_prepare(dpmf_counter *counter, int64_t rows,
                                                           const dpmf_int128 *values, dpmf_int128 *sums);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_commit(dpmf_counter *counter, const void *note, int64_t size);
-DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter, int64_t *size); /* of the last commit; NULL: none */
+DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter,
+                                       int64_t *size); /* of the last commit, until the next; NULL: none */
 
 /*
  * Where rows come from a file: its bytes, as rows are prepared from them. The state file keeps their number and a keyed

@@ -12,6 +12,8 @@
 #include "output.h"
 #include "rows.h"
 
+#include <pthread.h>
+
 enum { WHY = 240 };
 
 typedef struct slice {
@@ -80,6 +82,8 @@ typedef struct release {
     row_output rows;  /* where there is none */
     int file;         /* with one: the output, open for appending */
     bool written;     /* it has lines that are not synced */
+    bool syncing;     /* a thread is at it */
+    pthread_t thread;
     text_buffer text; /* a note and the lines that are not released yet */
     count_note note;  /* of the next commit; offset is the end of the output */
 } release;

@@ -17,12 +17,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const char MAGIC[8] = "lines 1";
+enum { SYNC_APART = 1 << 20 };
 
 static int fail_output(const release *r, int error) {
     char shown[SHOWN];
@@ -55,9 +56,26 @@ static int write_file(release *r, const char *bytes, size_t size) {
     return 0;
 }
 
+/* 0 or an errno, as the thread's answer. */
+static void *sync_apart(void *file) {
+    return (void *)(intptr_t)(fdatasync(*(const int *)file) == 0 ? 0 : errno);
+}
+
+/* Many bytes take the disk a while: it may begin while the next batch is computed. */
+static void begin_sync(release *r, size_t size) {
+    if (size >= SYNC_APART) r->syncing = pthread_create(&r->thread, NULL, sync_apart, &r->file) == 0;
+}
+
 static int sync_file(release *r) {
+    void *error = NULL;
     if (!r->written) return 0;
-    if (fdatasync(r->file) != 0) return fail_output(r, errno);
+    if (r->syncing) {
+        pthread_join(r->thread, &error);
+        r->syncing = false;
+        if (error != NULL) return fail_output(r, (int)(intptr_t)error);
+    } else if (fdatasync(r->file) != 0) {
+        return fail_output(r, errno);
+    }
     r->written = false;
     return 0;
 }
@@ -181,6 +199,7 @@ int release_lines(release *r) {
     const char *lines = r->text.bytes + sizeof r->note;
     const size_t size = r->text.length - sizeof r->note;
     if (code == 0) code = r->file >= 0 ? write_file(r, lines, size) : rows_write(&r->rows, lines, size);
+    if (code == 0 && r->file >= 0) begin_sync(r, size);
     r->text.length = sizeof r->note;
     return code;
 }

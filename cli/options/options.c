@@ -462,6 +462,12 @@ const option_row options[OPTION_TOTAL] = {
                           .help =
                               "users take part at most K times, LOW rounds apart for sure and up to HIGH as a rule. "
                               "The choice is robust over that range, the guarantee holds from LOW on"},
+    [OPTION_CONTRIBUTIONS] = {.name = "contributions",
+                              .kind = KIND_TEXT,
+                              .argument = "K[,B]",
+                              .verbs = DESIGN,
+                              .help = "one user adds to at most K steps, at least B apart; without B, at any time. "
+                                      "For counts of people who come back (--unit user)"},
     [OPTION_NO_BENCH] = {.name = "no-bench",
                          .kind = KIND_FLAG,
                          .verbs = DESIGN,

@@ -7,7 +7,8 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
-                     "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...",
+                     "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...\n"
+                     "design --steps N --contributions K[,B] --epsilon E --delta D ...",
             .summary = "from a training run to the best mechanism: compare all, choose, save",
             .description =
                 "Compares every family that applies, each at its own optimum for the participation and calibrated to "
@@ -110,11 +111,15 @@ const verb_row verbs[VERB_TOTAL] = {
             .operands_needed = 1,
             .summary = "private running sums of numbers on standard input",
             .description =
-                "Reads one row of --columns numbers a line, separated by spaces, tabs or commas, and writes for each "
-                "a line as soon as it comes: the private running sums (the workload of the mechanism FILE, applied "
+                "Reads one row of --columns numbers a line, separated by spaces, tabs or commas, or CSV, and writes "
+                "for "
+                "each a line as soon as it comes: the private running sums (the workload of the mechanism FILE, "
+                "applied "
                 "to the rows with noise) and then their standard deviation. A row is a sum over privacy units, each "
-                "of which adds at most --clip to it in l2 norm; that is the caller's to see to. The key is fresh and "
-                "forgotten, so that two streams never share noise.",
+                "of which adds at most --clip to it in l2 norm; that is the caller's to see to. With --key-file or "
+                "--state the count can end at any moment and be gone on with: the same command gives the lines that "
+                "are missing, each once, with the same bits. Without them the key is fresh and forgotten, so that two "
+                "streams never share noise.",
             .run = cmd_count,
         },
     [VERB_QUERY] =

@@ -4,92 +4,175 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Tuple
+import os
+import threading
+from typing import Any, Optional, Tuple
 
 import numpy as np
 
 from . import errors
-from ._library import c
-from .keys import KeyLike
+from ._library import abi, c, doubles, path_bytes
+from ._object import Object
+from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
-from .noise import NoiseStream
+from .noise import NO_STATE_ROWS_MAY_REPEAT, NoState, StateLike
 
 __all__ = ["Counter"]
 
 
-class Counter:
+class Counter(Object):
     """Publishes running sums of a stream of numbers, each with its standard deviation, as `dpmf count` does.
 
     mechanism   its workload says what is summed: "prefix" gives running sums, "decay:L" sums that forget
     clip        the most, in l2 norm, that one unit adds to a row
     columns     numbers of a row
-    key         as for NoiseStream: a path has its state file beside it, and a Counter begins a run of its own
+    key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as long
+                as the counter, which then cannot be resumed
+    state       the path of a state file, with which the next program goes on where this one was, whatever ended it. None: the
+                key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
+    label       a name of this run: runs of other names get other noise from the same key
+    clip_rows   each row is what one unit adds, and is scaled down to `clip`; how many were is not said
 
-    A mechanism whose guarantee rests on sampling is refused: whoever counts does no sampling. So are rows that are so large
-    (2^40 times the noise) that a double would round the noise away; they are refused before anything is added.
+    Rows and noise are added as whole numbers in 128 bits, the same bits as those of the program and of C. With a state file
+    the sums are on the disk before `add` or `extend` returns: one sync a call, so that many rows at once are much faster. The
+    file is as secret as the data.
 
-    With x_t = g_t + noise row t the answer is o = A x, by A^-1 = R^-1 Q with few bands.
+    A mechanism whose guarantee rests on sampling is refused: whoever counts does no sampling.
 
     >>> from dpmf import evaluate, testing_key
     >>> counter = Counter(evaluate("toeplitz", 365, sigma=1.0), clip=1.0, key=testing_key(1))
     >>> total, error = counter.add(20)
     >>> counter.step, round(error, 3)
     (1, 1.716)
+    >>> totals, deviations = counter.extend([21, 19, 25])
+    >>> totals.shape, deviations.shape, counter.step
+    ((3,), (3,), 4)
     """
 
-    def __init__(self, mechanism: Mechanism, clip: float = 1.0, columns: int = 1, key: KeyLike = None, **options: Any):
-        workload = c.dpmf_mechanism_workload(mechanism._handle)
-        q_bands, r_bands = ctypes.c_int(), ctypes.c_int()
-        c.dpmf_workload_inverse_bands(workload, ctypes.byref(q_bands), ctypes.byref(r_bands))
-        if q_bands.value < 0:
-            raise errors.UnsupportedError(
-                "counting needs a named workload, and this one is %r" % mechanism.workload.text
-            )
-        if mechanism.sampling != "none":
+    _free = "dpmf_counter_free"
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        clip: float = 1.0,
+        columns: int = 1,
+        key: KeyLike = None,
+        *,
+        state: StateLike = None,
+        label: Optional[str] = None,
+        clip_rows: bool = False,
+    ):
+        self._pointer = None
+        if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
             raise errors.ArgumentError(
-                "the mechanism's guarantee rests on sampling (%s), and counting does none" % mechanism.sampling
+                "state without a key: a key that is made for this counter alone is gone with it, and its state is of no use"
             )
-        self._noise = NoiseStream(mechanism, columns, clip, key, dtype="float64", **options)
-        if self._noise.step != 0:
-            raise errors.StateError("the state file has seen %d rows, and sums begin with row 0" % self._noise.step)
-        sigma = mechanism.sigma or 1.0
-        self._error = mechanism.per_step_error / sigma / mechanism.sensitivity.value * self._noise.scale
-        self._bands = (q_bands.value, r_bands.value)
-        self._inputs = [np.zeros(columns) for _ in range(3)]
-        self._sums = [np.zeros(columns) for _ in range(3)]
-        self._columns = columns
+        mechanism.confirm()
+        options = c.dpmf_counter_options_defaults()
+        options.label = None if label is None else label.encode()
+        options.state = None if isinstance(state, NoState) else path_bytes(state)
+        options.key_file = path_bytes(key) if isinstance(key, (str, os.PathLike)) else None
+        options.rows_may_repeat = int(isinstance(state, NoState))
+        options.clip_rows = int(clip_rows)
+        out = ctypes.POINTER(abi.dpmf_counter)()
+        with KeyBuffer(key) as memory:
+            c.dpmf_counter_create(
+                mechanism._handle, columns, clip, memory.memory, ctypes.byref(options), ctypes.byref(out)
+            )
+        super().__init__(out)
+        self._mechanism, self._columns = mechanism, int(columns)
+        self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
+        if c.dpmf_counter_input_size(self._handle) > 0:
+            c.dpmf_counter_input_anew(self._handle)  # the program counted lines of a file; these rows are no file's
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self._mechanism
+
+    @property
+    def columns(self) -> int:
+        return self._columns
 
     @property
     def step(self) -> int:
-        return self._noise.step
+        """Rows that have been counted, by whichever program."""
+        return c.dpmf_counter_step(self._handle)
+
+    @property
+    def scale(self) -> float:
+        """clip x sigma x sensitivity."""
+        return c.dpmf_counter_scale(self._handle)
+
+    @property
+    def calibrated(self) -> bool:
+        """False: the mechanism has no sigma, and 1 is taken."""
+        return bool(c.dpmf_counter_calibrated(self._handle))
+
+    def deviation(self, step: int) -> float:
+        """The standard deviation of the sums of a step, from 0."""
+        if not 0 <= step < self._mechanism.steps:
+            raise errors.ArgumentError("step %d, accepted 0 to %d" % (step, self._mechanism.steps - 1))
+        return c.dpmf_counter_error(self._handle, step)
+
+    @property
+    def last(self) -> "Optional[Tuple[np.ndarray, np.ndarray]]":
+        """What the last `add` or `extend` gave, rows x columns, and the deviations: for a program that was killed before it
+        could use them. None: there is nothing, or `dpmf count` wrote the state file last."""
+        with self._lock:
+            rows = c.dpmf_counter_last_rows(self._handle)
+            if rows == 0:
+                return None
+            sums = np.empty((rows, self._columns))
+            c.dpmf_counter_last(self._handle, doubles(sums))
+            return sums, self._deviations(self.step - rows, rows)
 
     def add(self, row: Any) -> "Tuple[Any, float]":
         """The next row; gives (private sums so far, their standard deviation)."""
         values = np.array(row, np.float64).reshape(-1)
         if values.shape != (self._columns,):
             raise errors.ArgumentError("the row has %d numbers, accepted: %d" % (values.size, self._columns))
-        if not np.all(np.isfinite(values)):
-            raise errors.ArgumentError("the row has numbers that are not finite")
-        most = self._noise.scale * 2.0**40
-        if np.any(np.abs(values) > most) or any(np.any(np.abs(total) > most) for total in self._sums):
-            raise errors.ArgumentError("numbers above %g are accepted no more: doubles would round the noise away" % most)
-        t, workload = self.step, c.dpmf_mechanism_workload(self._noise.mechanism._handle)
-        self._noise.add_(values)
-        q, r = (ctypes.c_double * 3)(), (ctypes.c_double * 2)()
-        c.dpmf_workload_inverse_row(workload, t, q, r)
-        self._inputs = [values] + self._inputs[:2]
-        total = sum((r[j] * self._inputs[j] for j in range(self._bands[1] + 1)), np.zeros(self._columns))
-        for j in range(1, self._bands[0] + 1):
-            total = total - q[j] * self._sums[j - 1]
-        self._sums = [total / q[0]] + self._sums[:2]
-        answer = self._sums[0].copy()
-        return (float(answer[0]) if np.ndim(row) == 0 else answer), float(self._error[t])
+        sums, deviations = self._count(values.reshape(1, -1))
+        return (float(sums[0, 0]) if np.ndim(row) == 0 else sums[0]), float(deviations[0])
+
+    def extend(self, rows: Any) -> "Tuple[np.ndarray, np.ndarray]":
+        """The next rows, in one call: an array (or a pandas frame or series) of rows x columns, or of rows alone where there
+        is one column. Gives the private sums in the same shape, and a standard deviation for each row."""
+        values = np.array(rows, np.float64, order="C")
+        if values.ndim not in (1, 2) or (values.ndim == 1 and self._columns != 1):
+            raise errors.ArgumentError("rows of shape %s, accepted: (rows, %d)" % (values.shape, self._columns))
+        if values.ndim == 2 and values.shape[1] != self._columns:
+            raise errors.ArgumentError("rows of %d numbers, accepted: %d" % (values.shape[1], self._columns))
+        sums, deviations = self._count(values.reshape(-1, self._columns))
+        return sums.reshape(values.shape), deviations
+
+    def _count(self, values: np.ndarray) -> "Tuple[np.ndarray, np.ndarray]":
+        sums = np.empty_like(values)
+        with self._lock:
+            first = self.step
+            c.dpmf_counter_add(self._handle, len(values), doubles(values), doubles(sums))
+            return sums, self._deviations(first, len(values))
+
+    def _deviations(self, first: int, rows: int) -> np.ndarray:
+        error, pointer = c.dpmf_counter_error, self._handle
+        return np.array([error(pointer, first + i) for i in range(rows)], np.float64)
 
     def close(self) -> None:
-        self._noise.close()
+        """Wipes keys, sums and buffers."""
+        with self._lock:
+            self._close()
 
     def __enter__(self) -> "Counter":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        if self._pointer is None:
+            return "Counter(closed)"
+        return "Counter(%r, step=%d of %d, columns=%d)" % (
+            self._mechanism.family,
+            self.step,
+            self._mechanism.steps,
+            self._columns,
+        )

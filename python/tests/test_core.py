@@ -229,7 +229,7 @@ class Counting(Case):
 
     def test_counting_refuses_matrices_and_bad_rows(self):
         m = dpmf.evaluate("identity", 4, np.tril(np.ones((4, 4))))
-        self.refused(dpmf.UnsupportedError, "named workload", dpmf.Counter, m)
+        self.refused(dpmf.UnsupportedError, "named ones", dpmf.Counter, m)
         counter = dpmf.Counter(mechanism("toeplitz", 4))
         self.refused(dpmf.ArgumentError, "2 numbers, accepted: 1", counter.add, [1, 2])
         self.refused(dpmf.ArgumentError, "finite", counter.add, math.nan)

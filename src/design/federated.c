@@ -25,7 +25,13 @@
  *                       the five (Appendix H there has b0 = low, m = high)
  *     BLT               optimal for min-sep k, m, with 2, 3, ... buffers up to 8, as long as one more is a gain
  *
- * TV-BLT are optimal for one participation, and are no candidates. Separations above (n-1)/(k-1), where k participations
+ * Where the separation is one number (people who come back to a count), so that nothing has to be robust, also
+ *
+ *     TV-BLT            the optimum of single participation, under min-sep k, s: its columns have norm 1, and those of k
+ *                       steps are near each other when s is small
+ *     trees, square root, independent noise
+ *
+ * Over a range these are no candidates. Separations above (n-1)/(k-1), where k participations
  * do not fit into n steps, are left out.
  */
 #include "design/federated.h"
@@ -234,6 +240,38 @@ static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federa
     return DPMF_OK;
 }
 
+/* ---- one separation: mechanisms that were not made for it ---- */
+
+static dpmf_status add_made(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, dpmf_status made,
+                            dpmf_strategy *s, const char *made_by) {
+    int kept = 0;
+    if (made != DPMF_OK) return dpmf_i_design_may_skip(made) ? DPMF_OK : made;
+    return take_strategy(p, f, s, made_by, &kept);
+}
+
+static dpmf_status add_others(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f) {
+    static const struct {
+        const char *family, *made_by;
+    } others[] = {{DPMF_FAMILY_IDENTITY, "independent noise"},
+                  {DPMF_FAMILY_TOEPLITZ, "square root of the workload"},
+                  {DPMF_FAMILY_TREE_ONLINE, "tree, estimates from below"},
+                  {DPMF_FAMILY_TREE_FULL, "tree, least-squares estimates"}};
+    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+    dpmf_optimization result;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        dpmf_strategy *s = NULL;
+        if (!dpmf_i_design_wants(p, others[i].family)) continue;
+        const dpmf_status made = dpmf_strategy_create(others[i].family, p->workload, NULL, &s);
+        TRY(add_made(p, f, made, s, others[i].made_by));
+    }
+    if (dpmf_i_design_wants(p, DPMF_FAMILY_TVBLT)) {
+        dpmf_strategy *s = NULL;
+        const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, p->workload, NULL, &o, &s, &result);
+        TRY(add_made(p, f, made, s, "TV-BLT, optimal for one participation"));
+    }
+    return DPMF_OK;
+}
+
 /* ---- comparing ---- */
 
 static void find_worst(dpmf_i_design_federated_range *f) {
@@ -284,6 +322,7 @@ dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p, dpmf_i_
         if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(p, &f, made_for, i));
         if (dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
     }
+    if (f.points == 1) TRY_DONE(add_others(p, &f));
     find_worst(&f);
     find_dominated(&f);
     *out = f;

@@ -58,7 +58,7 @@ static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
 
 /* What candidates are compared by. */
 static const char *measure(const dpmf_i_design_problem *p) {
-    return p->options.federated ? "worst ratio" : "noise";
+    return p->options.federated && p->options.separation_low < p->options.separation_high ? "worst ratio" : "noise";
 }
 
 /* ---- a sentence for each ---- */
@@ -108,7 +108,9 @@ static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
         max_loss ? "largest" : "RMS", c->sigma, max_loss ? c->max_loss : c->rms_loss,
         max_loss ? c->noise_max : c->noise_rms,
         p->options.federated ? "that at separation " : "the least of the eligible candidates");
-    if (p->options.federated)
+    if (p->options.federated && p->options.separation_low == p->options.separation_high)
+        add(t, "%lld, and no eligible candidate has less", (long long)p->options.separation_low);
+    else if (p->options.federated)
         add(t,
             "%lld, which is sure. From there to %lld no eligible candidate stays nearer to the best one at each "
             "separation, in its worst ratio of noise",
@@ -248,13 +250,14 @@ static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpm
 
 static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
     const dpmf_design_options *o = &p->options;
+    char apart[80] = "";
     if (!o->federated) return;
-    warn(
-        w,
-        "The guarantee holds if no user takes part more than %lld times or in two rounds less than %lld apart: let the "
-        "server, or the clients themselves, refuse earlier returns, and compute the sensitivity of the run that "
-        "happened from its logs.",
-        (long long)o->epochs, (long long)o->separation_low);
+    if (o->separation_low > 1)
+        snprintf(apart, sizeof apart, " or in two rounds less than %lld apart", (long long)o->separation_low);
+    warn(w,
+         "The guarantee holds if no user takes part more than %lld times%s: let the server, or the clients themselves, "
+         "refuse %s, and compute the sensitivity of the run that happened from its logs.",
+         (long long)o->epochs, apart, o->separation_low > 1 ? "earlier returns" : "more");
 }
 
 int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,

@@ -146,7 +146,7 @@ void dpmf_counter_free(dpmf_counter *c) {
     wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
     wipe_free(c->x, kept);
     wipe_free(c->o, kept);
-    dpmf_i_base_free(c->note);
+    dpmf_i_base_free(c->note_memory);
     EVP_MD_CTX_free(c->input);
     EVP_MD_CTX_free(c->scratch);
     dpmf_i_crypto_wipe(c, sizeof *c);
@@ -154,6 +154,20 @@ void dpmf_counter_free(dpmf_counter *c) {
 }
 
 /* ---- commit ---- */
+
+static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
+    if (size > c->note_room) {
+        uint8_t *room = NULL;
+        TRY(dpmf_i_base_alloc(size + size / 2, 1, "a note", (void **)&room));
+        dpmf_i_base_free(c->note_memory);
+        c->note_memory = room;
+        c->note_room = size + size / 2;
+    }
+    if (size > 0) memcpy(c->note_memory, note, (size_t)size);
+    c->note = c->note_memory;
+    c->note_size = size;
+    return DPMF_OK;
+}
 
 dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size) {
     if (c == NULL || size < 0 || (size > 0 && note == NULL))
@@ -164,16 +178,7 @@ dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the input that was counted comes first: dpmf_counter_input_again");
     TRY(dpmf_i_noise_check_usable(c->noise));
-    if (size > c->note_room) {
-        uint8_t *room = NULL;
-        TRY(dpmf_i_base_alloc(size + size / 2, 1, "a note", (void **)&room));
-        dpmf_i_base_free(c->note);
-        c->note = room;
-        c->note_room = size + size / 2;
-    }
-    if (size > 0) memcpy(c->note, note, (size_t)size);
-    c->note_size = size;
-    dpmf_status status = c->file != NULL ? dpmf_i_noise_counter_write(c) : DPMF_OK;
+    dpmf_status status = c->file != NULL ? dpmf_i_noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
         c->committed = c->step;
     else

@@ -34,7 +34,8 @@ struct dpmf_counter {
     int64_t input_wanted;         /* after resuming: bytes that the state file knows, until they came again; then 0 */
     uint8_t input_digest[32];     /* of those */
     int64_t note_size, note_room; /* of the last commit */
-    uint8_t *note;                /* NULL: none */
+    const uint8_t *note;          /* in note_memory, or in what was written to the state file last */
+    uint8_t *note_memory;
     dpmf_i_noise_counter_file *file; /* NULL: no state file */
 };
 
@@ -55,8 +56,8 @@ double dpmf_i_noise_counter_value(const dpmf_counter *counter, const dpmf_int128
 /* Opens and locks it, and takes what it holds into the counter; or remembers that there is none yet. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_open(dpmf_counter *counter, const char *path);
 
-/* All that the counter holds, on the disk when it returns. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_write(dpmf_counter *counter);
+/* All that the counter holds and a note, which becomes its note: on the disk when it returns. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_write(dpmf_counter *counter, const void *note, int64_t size);
 void dpmf_i_noise_counter_close(dpmf_i_noise_counter_file *file); /* NULL is fine */
 
 #endif

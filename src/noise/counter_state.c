@@ -134,15 +134,15 @@ static int64_t buffers_size(const dpmf_counter *c) {
     return size <= BUFFERS_MAX + 32 * 8 * c->columns ? size : 0;
 }
 
-/* Into f->bytes after the first MAC; *size of the slot. */
-static dpmf_status encode_slot(dpmf_counter *c, uint64_t sequence, int64_t *size) {
+/* Into f->bytes after the first MAC; *size of the slot. The counter's note is then the one in it. */
+static dpmf_status encode_slot(dpmf_counter *c, uint64_t sequence, const void *note, int64_t note_size, int64_t *size) {
     dpmf_i_noise_counter_file *f = c->file;
     const int64_t sums = sums_size(c), buffers = buffers_size(c);
     slot_head head = {.sequence = sequence, .step = c->step, .input = c->input_size, .buffers = buffers};
-    head.note = c->note_size;
-    head.size = (int64_t)sizeof head + sums + buffers + c->note_size + MAC;
-    if (head.size > MOST_ROOM)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a note of %" PRId64 " bytes", c->note_size);
+    head.note = note_size;
+    head.size = (int64_t)sizeof head + sums + buffers + note_size + MAC;
+    if (note_size > MOST_ROOM / 2 || head.size > MOST_ROOM)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a note of %" PRId64 " bytes, accepted: up to 2^39", note_size);
     if (EVP_MD_CTX_copy_ex(c->scratch, c->input) != 1 || EVP_DigestFinal_ex(c->scratch, head.digest, NULL) != 1)
         return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     TRY(need_capacity(f, MAC + head.size));
@@ -156,8 +156,10 @@ static dpmf_status encode_slot(dpmf_counter *c, uint64_t sequence, int64_t *size
         TRY(dpmf_i_noise_stream_state_save(c->noise->stream, at));
     }
     at += buffers;
-    if (c->note_size > 0) memcpy(at, c->note, (size_t)c->note_size);
-    at += c->note_size;
+    if (note_size > 0) memcpy(at, note, (size_t)note_size);
+    c->note = at;
+    c->note_size = note_size;
+    at += note_size;
     TRY(dpmf_i_noise_mac(c->noise->binding.mac_key, f->bytes, (size_t)(at - f->bytes), at));
     *size = head.size;
     return DPMF_OK;
@@ -197,9 +199,8 @@ static dpmf_status take_slot(dpmf_counter *c, const slot_head *head) {
         TRY(dpmf_noise_seek(c->noise, head->step));
     at += head->buffers;
     if (head->note > 0) {
-        TRY(dpmf_i_base_alloc(head->note, 1, "a note", (void **)&c->note));
-        memcpy(c->note, at, (size_t)head->note);
-        c->note_size = c->note_room = head->note;
+        c->note = at; /* stays until the next commit */
+        c->note_size = head->note;
     }
     c->step = c->committed = head->step;
     c->input_wanted = head->input;
@@ -313,15 +314,15 @@ static dpmf_status write_slot(dpmf_counter *c, uint64_t sequence, int64_t size) 
                                       f->bytes + MAC, (size_t)size);
 }
 
-dpmf_status dpmf_i_noise_counter_write(dpmf_counter *c) {
+dpmf_status dpmf_i_noise_counter_write(dpmf_counter *c, const void *note, int64_t note_size) {
     dpmf_i_noise_counter_file *f = c->file;
     uint64_t sequence = f->sequence + 1;
     uint8_t seal[SECTOR];
     int64_t size = 0;
-    TRY(encode_slot(c, sequence, &size));
+    TRY(encode_slot(c, sequence, note, note_size, &size));
     if (f->file < 0 || size > f->room) {
         sequence += sequence % 2; /* a new file has its first slot */
-        TRY(encode_slot(c, sequence, &size));
+        TRY(encode_slot(c, sequence, note, note_size, &size));
         TRY(make_file(c, size));
     } else {
         TRY(write_slot(c, sequence, size));

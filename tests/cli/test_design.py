@@ -225,5 +225,48 @@ class Words(Case):
                          json.loads(run(*SMALL, "--no-bench", "--json", "--memory", 1 << 20)[1])["chosen"])
 
 
+class PeopleWhoComeBack(Case):
+    ASKED = ["design", "--steps", "60", "--epsilon", "1", "--delta", "1e-6", "--dim", "1", "--no-bench", "--unit", "user"]
+
+    def test_contributions_are_a_separation_that_is_sure(self):
+        """The families of a count are compared, and the two spellings agree."""
+        for words, range_words in [("5", "5,1..1"), ("5,7", "5,7..7")]:
+            found = self.json(*self.ASKED, "--contributions", words)
+            self.assertEqual(found["candidates"], self.json(*self.ASKED, "--federated", range_words)["candidates"])
+            self.assertEqual(found["participation"], "minsep:5," + range_words.split("..")[1])
+            families = {c["family"]: c for c in found["candidates"]}
+            self.assertLessEqual({"blt", "banded-toeplitz", "tvblt", "tree-full", "tree-online", "toeplitz", "identity"},
+                                 set(families))
+            self.assertEqual(found["chosen"]["noise_rms"], min(c["noise_rms"] for c in found["candidates"]))
+            # The noise of a candidate is that of evaluate under the same participation.
+            for family in ("tree-full", "toeplitz", "identity"):
+                alone = self.json("evaluate", "--steps", 60, "--family", family, "--participation", found["participation"],
+                                  "--bound", "none")
+                self.near(families[family]["rms_loss"], alone["rms_loss"])
+        self.assertIn("more than 5 times or in two rounds less than 7 apart", " ".join(found["warnings"]))
+
+    def test_contributions_that_make_no_sense_are_refused(self):
+        for words in ["0", "x", "5,0", "5,", ",3", "5,1,1"]:
+            self.refused(2, *self.ASKED, "--contributions", words, says="--contributions " + words)
+        self.refused(2, *self.ASKED, "--contributions", "5", "--epochs", "2", says="one of")
+        self.refused(2, *self.ASKED, "--contributions", "50,7", says="at most")
+
+    def test_whoever_exceeds_the_bound_is_seen_in_the_log(self):
+        """What docs/counting.md says to do: later events of a user are left out, and the log shows who still exceeds."""
+        path = self.path("m")
+        self.assertEqual(run(*self.ASKED, "--contributions", "3,5", "-o", path)[0], 0)
+        good, bad = [("a", t) for t in (0, 5, 30)], [("b", t) for t in (0, 2, 9, 20)]
+        def log(rows):
+            return self.write("log.csv", "client,round\n" + "".join("%s,%d\n" % row for row in rows))
+        self.assertEqual(run("account", path, "--delta", "1e-6", "--log", log(good))[0], 0)
+        self.assertEqual(run("account", path, "--delta", "1e-6", "--log", log(good + bad))[0], 3)
+        kept, last, count = [], {}, {}
+        for who, when in good + bad:
+            if count.get(who, 0) < 3 and when - last.get(who, -99) >= 5:
+                kept.append((who, when))
+                last[who], count[who] = when, count.get(who, 0) + 1
+        self.assertEqual(run("account", path, "--delta", "1e-6", "--log", log(kept))[0], 0)
+
+
 if __name__ == "__main__":
     unittest.main()

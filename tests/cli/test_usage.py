@@ -13,8 +13,9 @@ VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "cou
          "reproduce", "bench",
          "help"]
 LATER_VERBS = ["audit"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "units", "unit", "adjacency",
-                  "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
+                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json",
+                  "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
                     "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
@@ -32,7 +33,8 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "clip", "key-file", "testing-seed", "state", "no-state", "ledger", "budget-epsilon", "budget-delta", "data", "train-csv", "test-csv", "label", "user", "hold-out",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
-COUNT_OPTIONS = ["columns", "clip", "testing-seed", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
+COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
+                 "key-file", "testing-seed", "state", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,

@@ -61,11 +61,16 @@ class Files(Case):
         np.testing.assert_array_equal(again.next(), rows[0])
 
     def test_counting_twice_with_a_key(self):
-        """The same with running sums: before, the second Counter gave the same noise over other numbers."""
+        """The same with running sums: before, the second Counter gave the same noise over other numbers. Now it goes on after
+        the rows of the first, and a copy of the key has no state to begin again with."""
         m, key = dpmf.evaluate("toeplitz", 30, sigma=1.0), self.folder / "count.key"
         with dpmf.Counter(m, key=key) as counter:
             counter.add(7)
-        self.assertRaises(dpmf.StateError, dpmf.Counter, m, key=key)
+        with dpmf.Counter(m, key=key) as counter:
+            self.assertEqual(counter.step, 1)
+            self.assertRaises(dpmf.FileError, dpmf.Counter, m, key=key)  # in use
+        self.assertRaises(dpmf.ArgumentError, dpmf.Counter, m, key=key, clip=2.0)
+        self.assertRaises(dpmf.Error, m.noise, 1, 1.0, key, dtype="float64")
 
     def test_replay_over_another_sum(self):
         """A program of NumPy alone goes back to a row that it has used, with another sum.
