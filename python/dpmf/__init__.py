@@ -10,7 +10,7 @@ Beside it there are `dpmf.torch`, `dpmf.opacus` and `dpmf.interchange`.
 from ._abi import DPMF_VERSION as __version__
 from .counter import Counter
 from .design import Candidate, Design, design
-from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
+from .errors import (ArgumentError, ArgumentTypeError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
                      OutOfMemoryError, StateError, UnsupportedError)
 from .keys import create_key, testing_key
 from .make import evaluate, load, optimize, save
@@ -21,7 +21,7 @@ from .problem import Family, Participation, Strategy, Workload, families
 from .sampler import Sampler
 
 __all__ = [
-    "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
+    "ArgumentError", "ArgumentTypeError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design", "Error",
     "Family", "FileError", "FormatError", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",

@@ -9,8 +9,9 @@ The noise state travels in optimizer.state_dict(), and a state without it is ref
 """
 
 from .batches import BatchSampler, data_loader
+from .make import make_private
 from .noise import Recursion, shard_of, shard_views
-from .private import Private, make_private
+from .private import Private
 
 __all__ = [
     "BatchSampler",
