@@ -5,7 +5,7 @@
     noise = mechanism.noise([w.shape for w in weights], clip_norm=1.0, key="run.key")
     noise.add_(gradient_sums)                 # at every step, to the sums of the clipped gradients
 
-Beside it there are `dpmf.torch`, `dpmf.opacus` and `dpmf.interchange`.
+Beside it there are `dpmf.torch`, `dpmf.opacus`, `dpmf.jax` and `dpmf.interchange`.
 """
 from ._abi import DPMF_VERSION as __version__
 from .counter import Counter

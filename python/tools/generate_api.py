@@ -5,7 +5,7 @@
     generate_api.py            write it
     generate_api.py --check    say whether it is current
 
-The package must be importable, and torch and opacus be installed.
+The package must be importable, and torch, opacus, jax and optax be installed.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import sys
 import warnings
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python-api.md"
-MODULES = ("dpmf", "dpmf.torch", "dpmf.opacus", "dpmf.interchange")
+MODULES = ("dpmf", "dpmf.torch", "dpmf.opacus", "dpmf.jax", "dpmf.interchange")
 MIXINS = ("Shown",)
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")

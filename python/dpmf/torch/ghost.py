@@ -23,7 +23,7 @@ import torch
 from torch.func import vmap
 
 from .. import errors
-from .clipping import ROUNDED, Loss, member
+from .clipping import ROUNDED, Loss, Tally, member
 from .nests import Examples, flatten
 from .sums import ExactSum
 
@@ -120,7 +120,7 @@ class Ghost:
         self._hooks = GhostHooks(model, clip)
         self._hooks.disable_hooks()
 
-    def add(self, sums: ExactSum, examples: Examples) -> None:
+    def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
         if examples.count == 0:
             return
         if not all(module.training for module in self._model.modules() if any(True for _ in own_trained(module))):
@@ -132,20 +132,22 @@ class Ghost:
             self._tried = True
         chunk = self.chunk or examples.count
         for first in range(0, examples.count, chunk):
-            self._add(sums, examples, first, min(first + chunk, examples.count))
+            self._add(sums, examples, first, min(first + chunk, examples.count), tally)
 
-    def _add(self, sums: ExactSum, examples: Examples, first: int, last: int) -> None:
-        found = self._clipped(examples, examples.part(first, last))
+    def _add(self, sums: ExactSum, examples: Examples, first: int, last: int, tally: Tally) -> None:
+        found, losses, norms = self._clipped(examples, examples.part(first, last))
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
             sums.add_sum(found, last - first)
+            tally.add(losses, lambda: norms, self._clip)
         elif last - first == 1:
             sums.add_sum([torch.zeros_like(g) for g in found], 1)
+            tally.add(losses, lambda: norms, self._clip)
         else:
             middle = (first + last) // 2
             devices = [found[0].device] if found[0].device.type == "cuda" else []
             with torch.random.fork_rng(devices):  # whoever draws next draws what it would have drawn
-                self._add(sums, examples, first, middle)
-                self._add(sums, examples, middle, last)
+                self._add(sums, examples, first, middle, tally)
+                self._add(sums, examples, middle, last, tally)
 
     def _losses(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Of every example, by one pass of the model."""
@@ -173,7 +175,8 @@ class Ghost:
                 )
         return norms_of(self._parameters)
 
-    def _clipped(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+    def _clipped(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> Any:
+        """(clipped gradients, summed; losses; norms)."""
         self._hooks.reset()
         self._hooks.enable_hooks()
         try:
@@ -186,7 +189,8 @@ class Ghost:
         finally:
             self._hooks.disable_hooks()
             self._hooks.reset()
-        return [torch.zeros_like(p) if g is None else g for g, p in zip(found, self._parameters)]
+        summed = [torch.zeros_like(p) if g is None else g for g, p in zip(found, self._parameters)]
+        return summed, losses, norms
 
     # ---- do the hooks see all there is? ----
 

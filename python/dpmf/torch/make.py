@@ -16,6 +16,7 @@ from .batches import BatchSampler
 from .group import rank_of
 from .parameters import check_layers
 from .private import Private
+from .sharded import is_sharded
 from .taken import taken_of
 
 
@@ -28,6 +29,7 @@ def make_private(
     *,
     loss: Optional[Callable[..., torch.Tensor]] = None,
     clipping: str = "per-example",
+    tell: Any = (),
     sampler: Any = None,
     key: KeyLike = None,
     chunk: Optional[int] = None,
@@ -51,6 +53,8 @@ def make_private(
                      passes, for models whose gradients of a batch do not fit; its bound holds up to rounding. "auto": ghost
                      where it is possible and the gradients of a batch are above 2^26 numbers; `clipping` and
                      `clipping_reason` of what is returned say which and why, and so does its statement
+    tell             what `step` gives beside: "loss", the mean loss of this process's examples, "clipped", the part of them whose
+                     gradients were clipped, or both. Neither is private, and the statement says so
     sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
                      resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
                      is that of the run that happened. None: the same, by units= at every step
@@ -80,6 +84,11 @@ def make_private(
         "threads": threads,
     }
     check_arguments(model, optimizer, mechanism)
+    if clip_norm == "adaptive":  # Andrew et al. 2021
+        raise errors.UnsupportedError(
+            "clip_norm = 'adaptive': the rows of a run are correlated and have one scale, that of one clip norm; a norm that "
+            "follows the data from step to step is covered for independent noise only. A number is accepted"
+        )
     clip_norm, expected_batch = real(clip_norm, "clip_norm"), real(expected_batch, "expected_batch", optional=True)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
@@ -106,7 +115,7 @@ def make_private(
     check_layers(model)
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, chunk, process_group, taken, key, options
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)
@@ -125,6 +134,13 @@ def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:
             raise errors.ArgumentTypeError("%s is a %s, a %s is accepted" % (name, type(value).__name__, kind.__name__))
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
+    for name, p in model.named_parameters():
+        if is_sharded(p):
+            raise errors.UnsupportedError(
+                "%s is a DTensor: gradients of examples of a sharded model (fully_shard, tensor parallel) are not formed here. "
+                "dpmf.torch.ShardedNoise adds the noise of each process's own shards to sums that were clipped elsewhere"
+                % name
+            )
 
 
 def check_part(batches: Any, rank: int, world: int) -> None:

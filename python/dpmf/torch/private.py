@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 
@@ -12,7 +12,7 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
-from .clipping import Loss, PerExample, choose, chunk_for
+from .clipping import TOLD, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
 from .nests import Examples
 from .noise import Rows, make_stream, shard_of
@@ -24,6 +24,15 @@ NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
 )
+
+
+class Told(NamedTuple):
+    """What a step tells. The last two are None unless they were asked for, and no noise is in them: they are not private."""
+
+    step: int
+    steps: int
+    nonprivate_loss: Optional[float]
+    nonprivate_clipped: Optional[float]
 
 
 class Private:
@@ -38,6 +47,7 @@ class Private:
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
+        tell: Any,
         chunk: Optional[int],
         group: Any,
         taken: Any,
@@ -48,7 +58,8 @@ class Private:
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
         self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
-        self._taken = taken
+        self._taken, self._tally = taken, Tally(tell)
+        self._listeners: List[Callable[[Told], Any]] = []
         self._params, self._others = trained_parameters(model, optimizer)
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -83,8 +94,11 @@ class Private:
 
     def step(
         self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
-    ) -> None:
-        """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given."""
+    ) -> Told:
+        """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given.
+
+        What it gives says which step that was; and what make_private was asked to tell, which is not private.
+        """
         if inputs is not None or keywords:
             self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units, **keywords)
         elif not self._accumulated:
@@ -100,6 +114,17 @@ class Private:
             self.optimizer.step()
         finally:
             self._inside = False
+        told = Told(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
+        for listener in list(self._listeners):
+            listener(told)
+        return told
+
+    def on_step(self, listener: "Callable[[Told], Any]") -> "Callable[[], None]":
+        """Has listener(told) called after every step, for a logger; gives a function that ends it."""
+        if not callable(listener):
+            raise errors.ArgumentTypeError("listener is a %s, a function is accepted" % type(listener).__name__)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def _release(self) -> torch.Tensor:
         """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
@@ -148,8 +173,9 @@ class Private:
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
             self._sum.zero_()
+            self._tally.zero_()
         self._accumulated = True
-        self._route.add(self._sum, examples)
+        self._route.add(self._sum, examples, self._tally)
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -237,6 +263,11 @@ class Private:
         return self.noise.step
 
     @property
+    def progress(self) -> float:
+        """The part of the run that is done."""
+        return self.steps_taken / self.mechanism.steps
+
+    @property
     def clipping(self) -> str:
         """The route that gradients take, "per-example" or "ghost"; `clipping_reason` says why."""
         return self._route.name
@@ -267,6 +298,8 @@ class Private:
         if found is None:
             return "Nobody has taken part yet.\n"
         said = found.statement(unit) + self._route.sentence
+        if self._tally.names:
+            said += TOLD % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:
             return said
         return said + (
