@@ -5,12 +5,12 @@
     noise = mechanism.noise([w.shape for w in weights], clip_norm=1.0, key="run.key")
     noise.add_(gradient_sums)                 # at every step, to the sums of the clipped gradients
 
-Beside it there are `dpmf.torch`, `dpmf.opacus` and `dpmf.interchange`.
+Beside it there are `dpmf.torch`, `dpmf.opacus`, `dpmf.jax` and `dpmf.interchange`.
 """
 from ._abi import DPMF_VERSION as __version__
 from .counter import Counter
 from .design import Candidate, Design, design
-from .errors import (ArgumentError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
+from .errors import (ArgumentError, ArgumentTypeError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
                      OutOfMemoryError, StateError, UnsupportedError)
 from .keys import create_key, testing_key
 from .ledger import Ledger
@@ -23,8 +23,9 @@ from .query import Answer, bands, deviation, query
 from .sampler import Sampler
 
 __all__ = [
-    "Answer", "ArgumentError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError", "Counter", "Design",
-    "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism", "NO_STATE_ROWS_MAY_REPEAT",
+    "Answer", "ArgumentError", "ArgumentTypeError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError",
+    "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
+    "NO_STATE_ROWS_MAY_REPEAT",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",

@@ -4,8 +4,11 @@
 import contextlib
 import ctypes
 import ctypes.util
+import numbers as kinds
 import os
 import pathlib
+import signal
+import threading
 
 import numpy as np
 
@@ -19,11 +22,16 @@ __all__ = [
     "choice_name",
     "doubles",
     "handle",
+    "integer",
+    "interruptible",
     "numbers",
     "path_bytes",
+    "real",
     "run_options",
+    "size_in_bytes",
     "struct_of",
     "text",
+    "words",
 ]
 
 
@@ -94,8 +102,66 @@ def text(value):
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def path_bytes(path):
-    return None if path is None else os.fsencode(path)
+def path_bytes(path, name="path"):
+    if path is None:
+        return None
+    try:
+        found = os.fsencode(path)
+    except TypeError:
+        raise errors.ArgumentTypeError("%s is a %s, a path is accepted" % (name, type(path).__name__)) from None
+    if b"\0" in found:
+        raise errors.ArgumentError("%s: a path with a NUL byte" % name)
+    return found
+
+
+def integer(value, name, optional=False):
+    """A whole number that fits in 64 bits; True is none."""
+    if value is None and optional:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds.Integral):
+        raise errors.ArgumentTypeError("%s is a %s, a whole number is accepted" % (name, type(value).__name__))
+    if not -(2**63) <= int(value) < 2**63:
+        raise errors.ArgumentError("%s = %d does not fit in 64 bits" % (name, value))
+    return int(value)
+
+
+def real(value, name, optional=False):
+    """A number; NaN is left to whoever knows the range."""
+    if value is None and optional:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds.Real):
+        raise errors.ArgumentTypeError("%s is a %s, a number is accepted" % (name, type(value).__name__))
+    return float(value)
+
+
+def words(value, name, optional=False):
+    """A string as the library takes it."""
+    if value is None and optional:
+        return None
+    if not isinstance(value, str):
+        raise errors.ArgumentTypeError("%s is a %s, a string is accepted" % (name, type(value).__name__))
+    if "\0" in value:
+        raise errors.ArgumentError("%s: a string with a NUL character" % name)
+    return value.encode("utf-8", "surrogateescape")
+
+
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+UNITS.update({"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40})
+
+
+def size_in_bytes(value, name):
+    """A number of bytes, also in words: "1GiB", "500 MB"."""
+    if not isinstance(value, str):
+        return integer(value, name, optional=True)
+    digits = value.strip().rstrip("aAbBgGiIkKmMtT ")
+    unit = value.strip()[len(digits) :].strip().lower()
+    try:
+        found = float(digits) * UNITS[unit]
+    except (KeyError, ValueError):
+        found = -1.0
+    if not 0 <= found < 2**63:
+        raise errors.ArgumentError("%s = %r, accepted: bytes, or text such as '1GiB' or '500 MB'" % (name, value))
+    return int(found)
 
 
 def numbers(values, name="values"):
@@ -120,6 +186,8 @@ def choice(kind, value, name):
     """An enum's member from the end of its C name: choice(dpmf_loss, "rms", "loss")."""
     if isinstance(value, kind):
         return value
+    if not isinstance(value, str):
+        raise errors.ArgumentTypeError("%s is a %s, a string is accepted" % (name, type(value).__name__))
     prefix = prefix_of(kind, list(kind))
     names = {m.name[len(prefix) :].lower().replace("_", "-"): m for m in kind}
     if value not in names:
@@ -132,42 +200,107 @@ def choice_name(kind, value):
     return member.name[len(prefix_of(kind, list(kind))) :].lower().replace("_", "-")
 
 
+WHOLE = (ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_uint32, ctypes.c_size_t)
+
+
+def set_field(options, name, value, kind):
+    """options.name = value: whole numbers that fit, numbers, or what the structure itself takes."""
+    if kind in WHOLE:
+        value = integer(int(value) if isinstance(value, (bool, np.bool_)) else value, name)
+    elif kind is ctypes.c_double:
+        value = real(value, name)
+    try:
+        setattr(options, name, value)
+    except TypeError as error:
+        raise errors.ArgumentTypeError("%s = %r: %s" % (name, value, error)) from None
+    if kind in WHOLE and getattr(options, name) != value:
+        raise errors.ArgumentError("%s = %d is too large" % (name, value))
+
+
 def struct_of(defaults, **values):
     """A structure of options: the library's defaults, and what is given and not None."""
     options = getattr(c, defaults)()
     known = {field[0] for field in options._fields_}
+    kinds_of = dict(field[:2] for field in options._fields_)
     for name, value in values.items():
         if name not in known:
             raise TypeError("%r is not an option: %s are" % (name, ", ".join(sorted(known))))
         if value is not None:
-            try:
-                setattr(options, name, value)
-            except TypeError as error:
-                raise errors.ArgumentError("%s = %r: %s" % (name, value, error)) from None
+            set_field(options, name, value, kinds_of[name])
     return options
+
+
+class Raised(threading.local):
+    """What a signal or a callback has raised in this thread while the library was at work; whoever called it raises it again."""
+
+    def __init__(self):
+        self.errors = []
+
+    def again(self):
+        """Raises the first, if there is one."""
+        if self.errors:
+            first = self.errors[0]
+            self.errors = []
+            raise first from None
+
+
+_raised = Raised()
+
+
+@contextlib.contextmanager
+def interruptible():
+    """Inside, an interrupt is kept until the library's next call of `progress`, which cancels; then it is raised.
+
+    Python runs its signal handlers inside such a callback, where an exception would be printed and lost.
+    """
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(before):
+        yield
+        return
+
+    def keep(number, frame):
+        try:
+            before(number, frame)
+        except BaseException as error:  # noqa: B902 (it is raised again below)
+            _raised.errors.append(error)
+
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _raised.again()
+
+
+def make_callback(progress=None):
+    """A C callback that reports to `progress(what, done)`, and cancels after an interrupt or if that raises."""
+
+    def report(_context, what, done):
+        if not _raised.errors:
+            try:
+                if progress is not None and progress(text(what), done):
+                    return 1
+            except BaseException as error:  # noqa: B902 (it is raised again by whoever called)
+                _raised.errors.append(error)
+        return 1 if _raised.errors else 0
+
+    return dict(abi.dpmf_run._fields_)["progress"](report)
 
 
 @contextlib.contextmanager
 def run_options(threads=0, progress=None):
-    """A dpmf_run whose progress goes to `progress(what, done)`; what that raises, an interrupt say, cancels the work."""
-    raised = []
-
-    def report(_context, what, done):
-        try:
-            return 1 if progress is not None and progress(text(what), done) else 0
-        except BaseException as error:  # noqa: B902 (it is raised again below)
-            raised.append(error)
-            return 1
-
+    """A dpmf_run whose progress goes to `progress(what, done)`; what that raises, or an interrupt, cancels the work."""
+    if progress is not None and not callable(progress):
+        raise errors.ArgumentTypeError("progress is a %s, a function is accepted" % type(progress).__name__)
     run = c.dpmf_run_defaults()
-    run.threads = threads
-    callback = dict(abi.dpmf_run._fields_)["progress"](report)
+    set_field(run, "threads", threads, ctypes.c_int)
+    callback = make_callback(progress)
     run.progress = callback
     try:
-        yield run
+        with interruptible():
+            yield run
     except errors.CancelledError:
-        if raised:
-            raise raised[0] from None
+        _raised.again()  # not in the main thread: nobody else raises it
         raise
     finally:
         del callback

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -26,6 +26,17 @@ def count_of(shape: Any) -> int:
     if any(n < 0 for n in sizes):
         raise errors.ArgumentError("a shape of %s: sizes of 0 or more are accepted" % (sizes,))
     return math.prod(sizes)
+
+
+def sizes_of(shapes: Any) -> List[int]:
+    try:
+        return [count_of(shape) for shape in shapes]
+    except errors.Error:
+        raise
+    except (TypeError, ValueError):
+        raise errors.ArgumentTypeError(
+            "shapes: a number, or a sequence of shapes, arrays or tensors, is accepted"
+        ) from None
 
 
 def segment_of(array: Any, dtype: str, name: str) -> Tuple[int, int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, handle, run_options, struct_of, text
+from ._library import abi, c, choice, handle, integer, run_options, size_in_bytes, struct_of, text, words
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, read_text, sampling_text
@@ -77,7 +77,7 @@ class Design(Object):
 
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
-        return read_text(c.dpmf_design_statement, self._handle, unit.encode())
+        return read_text(c.dpmf_design_statement, self._handle, words(unit, "unit"))
 
 
 def _candidate(row: Any) -> Candidate:
@@ -113,7 +113,14 @@ def design(
     measure: bool = False,
     threads: int = 0,
     progress: Progress = None,
-    **options: Any,
+    dim: Optional[int] = None,
+    memory: Union[int, str, None] = None,
+    max_overhead: Optional[float] = None,
+    separation_low: Optional[int] = None,
+    separation_high: Optional[int] = None,
+    tolerance: Optional[float] = None,
+    batch_cap: Optional[int] = None,
+    units: Optional[int] = None,
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
@@ -124,12 +131,17 @@ def design(
     families         names of those to compare; None: every one that applies
     measure          True: time the noise of every candidate here and refuse those above max_overhead. Without it the same
                      call gives the same mechanism everywhere
-    options          dim (numbers of the model), memory (bytes that the noise may take; large models need a limit),
-                     max_overhead, separation_low, separation_high, tolerance, batch_cap and units (a hard cap on batches
-                     under sampling; batch_cap=-1: the least that costs next to nothing)
+    dim              numbers of the model
+    memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit
+    batch_cap        under sampling: a hard cap on batches; -1: the least that costs next to nothing
+    units            with a cap: how many there are to draw from
+    max_overhead, separation_low, separation_high, tolerance    as in the library
     """
-    made = workload if isinstance(workload, Workload) else Workload(workload, steps)
-    names = families if families is None or isinstance(families, str) else ",".join(families)
+    made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
+    try:
+        names = families if families is None or isinstance(families, str) else ",".join(families)
+    except TypeError:
+        raise errors.ArgumentTypeError("families: names are accepted, one string or a sequence of them") from None
     precision = {"float32": abi.dpmf_precision.DPMF_FLOAT32, "float64": abi.dpmf_precision.DPMF_FLOAT64}
     if dtype not in precision:
         raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
@@ -141,14 +153,21 @@ def design(
             delta=delta,
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
             any_sampling=int(sampling == "any"),
-            families=None if names is None else names.encode(),
+            families=words(names, "families", optional=True),
             loss=choice(abi.dpmf_loss, loss, "loss"),
-            adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency).value,
+            adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
             federated=int(federated),
             no_bench=int(not measure),
             run=run,
-            **options,
+            dim=dim,
+            memory=size_in_bytes(memory, "memory"),
+            max_overhead=max_overhead,
+            separation_low=separation_low,
+            separation_high=separation_high,
+            tolerance=tolerance,
+            batch_cap=batch_cap,
+            units=units,
         )
         report = Design(handle("dpmf_design_create", Design._free, made._handle, ctypes.byref(wanted)))
     return Mechanism(c.dpmf_design_mechanism(report._handle), owner=report, design=report)

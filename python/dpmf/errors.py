@@ -12,6 +12,10 @@ class ArgumentError(Error, ValueError):
     """A value outside its range; the message names both."""
 
 
+class ArgumentTypeError(ArgumentError, TypeError):
+    """A value of the wrong type; the message names the argument."""
+
+
 class StateError(ArgumentError):
     """A saved state that belongs to something else, or that lacks a part."""
 

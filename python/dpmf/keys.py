@@ -10,7 +10,7 @@ import os
 from typing import Any, Union
 
 from . import errors
-from ._library import abi, c, path_bytes
+from ._library import abi, c, integer, path_bytes
 
 __all__ = ["create_key", "testing_key"]
 
@@ -30,7 +30,7 @@ def testing_key(seed: int) -> bytes:
     32
     """
     memory = (ctypes.c_uint8 * abi.DPMF_KEY_SIZE)()
-    c.dpmf_key_testing(seed, memory)
+    c.dpmf_key_testing(integer(seed, "seed"), memory)
     return bytes(memory)
 
 
@@ -46,9 +46,9 @@ class KeyBuffer:
                 raise errors.ArgumentError("the key has %d bytes, accepted: %d" % (len(key), abi.DPMF_KEY_SIZE))
             self.memory[:] = list(key)
         elif isinstance(key, (str, os.PathLike)):
-            c.dpmf_key_load(path_bytes(key), 1, self.memory)
+            c.dpmf_key_load(path_bytes(key, "key"), 1, self.memory)
         else:
-            raise errors.ArgumentError(
+            raise errors.ArgumentTypeError(
                 "the key is a %s, accepted: 32 bytes, the path of a key file, None" % type(key).__name__
             )
 

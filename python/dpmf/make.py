@@ -9,7 +9,7 @@ import os
 from typing import Any, Optional, Sequence, Union
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, numbers, path_bytes, run_options, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, numbers, path_bytes, run_options, struct_of, text, words
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import calibrate, parse, sampling_of
 from .problem import Participation, Strategy, Workload
@@ -20,6 +20,7 @@ __all__ = ["evaluate", "load", "optimize", "save"]
 def _problem(steps: Optional[int], workload: Any, participation: Any) -> "tuple[Workload, Participation]":
     if not isinstance(workload, Workload):
         workload = Workload(workload, steps)
+    steps = integer(steps, "steps", optional=True)
     if steps not in (None, workload.steps):
         raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, workload.steps))
     if not isinstance(participation, Participation):
@@ -60,12 +61,12 @@ def make(
                 "dpmf_mechanism_options_defaults",
                 sigma=sigma,
                 sampling=sampling_of(sampling),
-                made_by=None if made_by is None else made_by.encode(),
+                made_by=words(made_by, "made_by", optional=True),
                 epsilon=epsilon if claim else None,
                 delta=delta if claim else None,
             )
-            options.evaluate.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency).value
-            options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity).value
+            options.evaluate.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value
+            options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
             options.evaluate.lower_bound = bound
             options.evaluate.weights = doubles(values)
             options.evaluate.run = run
@@ -89,40 +90,34 @@ def make(
     return once(found.sigma, bound, True)
 
 
-#: What `evaluate` and `optimize` take for the mechanism that they make.
-MAKE_OPTIONS = (
-    "epsilon",
-    "delta",
-    "sigma",
-    "sampling",
-    "adjacency",
-    "sensitivity",
-    "lower_bound",
-    "weights",
-    "made_by",
-    "threads",
-    "progress",
-)
-
-
-def _split(options: "dict[str, Any]") -> "tuple[dict[str, Any], dict[str, Any]]":
-    return (
-        {k: v for k, v in options.items() if k in MAKE_OPTIONS},
-        {k: v for k, v in options.items() if k not in MAKE_OPTIONS},
-    )
-
-
 def evaluate(
     strategy: Union[str, Strategy],
     steps: Optional[int] = None,
     workload: Any = "prefix",
     participation: Any = "single",
-    **options: Any,
+    *,
+    bands: Optional[int] = None,
+    nu: Optional[float] = None,
+    stamps: Optional[int] = None,
+    decoder: str = "default",
+    column_normalize: bool = False,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    sigma: Optional[float] = None,
+    sampling: str = "none",
+    adjacency: str = "zero-out",
+    sensitivity: str = "auto",
+    lower_bound: str = "auto",
+    weights: Optional[Sequence[float]] = None,
+    made_by: str = "closed form",
+    threads: int = 0,
+    progress: Progress = None,
 ) -> Mechanism:
     """A given strategy, or a family in closed form, as a mechanism.
 
-    Options of the mechanism: epsilon and delta (then sigma is calibrated) or sigma, sampling, adjacency, sensitivity,
-    lower_bound, weights, made_by, threads, progress; of the family: bands, nu, stamps, decoder, column_normalize.
+    bands, nu, stamps, decoder, column_normalize    of a family that is named; as it needs them
+    epsilon and delta, or sigma                     the first calibrate it
+    others                                          what the guarantee assumes, and what is computed
 
     >>> evaluate("identity", 16, participation="cyclic:2,8").sensitivity.value ** 2
     2.0000000000000004
@@ -132,13 +127,33 @@ def evaluate(
     if steps is None and isinstance(strategy, Strategy):
         steps = strategy.steps
     workload, participation = _problem(steps, workload, participation)
-    about, family = _split(options)
-    if isinstance(strategy, str):
-        strategy = Strategy(strategy, workload, **family)
-    elif family:
-        raise TypeError("%s: a strategy that is made has no options" % ", ".join(sorted(family)))
-    about.setdefault("made_by", "closed form")
-    return make(workload, participation, strategy, **about)
+    family = {"bands": bands, "nu": nu, "stamps": stamps}
+    given = [name for name, value in family.items() if value is not None]
+    given += [] if decoder == "default" else ["decoder"]
+    given += ["column_normalize"] if column_normalize else []
+    if isinstance(strategy, Strategy):
+        if given:
+            raise TypeError("%s: a strategy that is made has no options" % ", ".join(sorted(given)))
+    else:
+        strategy = Strategy(
+            strategy, workload, bands=bands, nu=nu, stamps=stamps, decoder=decoder, column_normalize=column_normalize
+        )
+    return make(
+        workload,
+        participation,
+        strategy,
+        epsilon=epsilon,
+        delta=delta,
+        sigma=sigma,
+        sampling=sampling,
+        adjacency=adjacency,
+        sensitivity=sensitivity,
+        lower_bound=lower_bound,
+        weights=weights,
+        made_by=made_by,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def optimize(
@@ -147,12 +162,33 @@ def optimize(
     workload: Any = "prefix",
     participation: Any = "single",
     loss: str = "rms",
-    **options: Any,
+    *,
+    bands: Optional[int] = None,
+    buffers: Optional[int] = None,
+    wanted_ratio: Optional[float] = None,
+    shared_seeds: Optional[bool] = None,
+    normalize: Optional[str] = None,
+    constraint: Optional[str] = None,
+    sweep: Optional[bool] = None,
+    taper: Optional[float] = None,
+    settled_after: Optional[int] = None,
+    tolerance: Optional[float] = None,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    sigma: Optional[float] = None,
+    sampling: str = "none",
+    adjacency: str = "zero-out",
+    sensitivity: str = "auto",
+    lower_bound: str = "auto",
+    weights: Optional[Sequence[float]] = None,
+    made_by: Optional[str] = None,
+    threads: int = 0,
+    progress: Progress = None,
 ) -> Mechanism:
     """The best strategy of a family: one of `families()` that can be optimized.
 
-    Options of the mechanism as in `evaluate`; of the search: bands, buffers, wanted_ratio, shared_seeds, normalize,
-    constraint, sweep, taper, settled_after, tolerance. `Mechanism.certificate` says how it ended.
+    bands to tolerance    of the search
+    the rest              of the mechanism, as in `evaluate`. `Mechanism.certificate` says how the search ended
 
     >>> m = optimize("tvblt", 1000, buffers=4)
     >>> m.buffers, m.ratio < 1.001
@@ -161,23 +197,27 @@ def optimize(
     'converged'
     """
     workload, participation = _problem(steps, workload, participation)
-    about, search = _split(options)
-    for name, kind in (("normalize", abi.dpmf_normalize), ("constraint", abi.dpmf_constraint)):
-        if name in search:
-            search[name] = choice(kind, search[name], name)
-    weights = about.get("weights")
     values = None if weights is None else numbers(weights, "weights")
     result, out = abi.dpmf_optimization(), ctypes.POINTER(abi.dpmf_strategy)()
-    with run_options(about.get("threads", 0), about.get("progress")) as run:
+    with run_options(threads, progress) as run:
         wanted = struct_of(
             "dpmf_optimize_options_defaults",
             loss=choice(abi.dpmf_loss, loss, "loss"),
             weights=doubles(values),
             run=run,
-            **search,
+            bands=bands,
+            buffers=buffers,
+            wanted_ratio=wanted_ratio,
+            shared_seeds=shared_seeds,
+            normalize=None if normalize is None else choice(abi.dpmf_normalize, normalize, "normalize"),
+            constraint=None if constraint is None else choice(abi.dpmf_constraint, constraint, "constraint"),
+            sweep=sweep,
+            taper=taper,
+            settled_after=settled_after,
+            tolerance=tolerance,
         )
         c.dpmf_optimize(
-            family.encode(),
+            words(family, "family"),
             workload._handle,
             participation._handle,
             ctypes.byref(wanted),
@@ -200,8 +240,23 @@ def optimize(
         result.stationarity,
         text(result.searched),
     )
-    about.setdefault("made_by", "optimized for %s loss" % loss)
-    return make(workload, participation, Strategy._of(out), certificate=certificate, **about)
+    return make(
+        workload,
+        participation,
+        Strategy._of(out),
+        certificate=certificate,
+        epsilon=epsilon,
+        delta=delta,
+        sigma=sigma,
+        sampling=sampling,
+        adjacency=adjacency,
+        sensitivity=sensitivity,
+        lower_bound=lower_bound,
+        weights=weights,
+        made_by="optimized for %s loss" % loss if made_by is None else made_by,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, path_bytes, run_options, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, path_bytes, run_options, struct_of, text
 from ._object import Object
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
+from .shown import Shown
 
 if TYPE_CHECKING:
     from .design import Design
@@ -32,7 +33,7 @@ __all__ = [
 Progress = Optional[Callable[[str, float], Any]]
 
 
-class Mechanism(Object):
+class Mechanism(Shown, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
     `certificate` says how the search of `optimize` ended, `design` is the report of `design`; None for others.
@@ -321,6 +322,8 @@ class Mechanism(Object):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Mechanism":
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise errors.ArgumentTypeError("data is a %s, bytes are accepted" % type(data).__name__)
         memory = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
         made = cls(handle("dpmf_mechanism_decode", cls._free, memory, len(data)))
         made._confirmed = False
@@ -329,13 +332,53 @@ class Mechanism(Object):
     def __reduce__(self) -> Any:
         return Mechanism.from_bytes, (self.to_bytes(),)
 
+    def __eq__(self, other: object) -> bool:
+        """The same figures and coefficients; where they came from does not matter."""
+        return self.digest == other.digest if isinstance(other, Mechanism) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     # ---- noise ----
 
-    def noise(self, shapes: Any, clip_norm: float, key: Any = None, **options: Any) -> "NoiseStream":
-        """The stream of rows that a run adds; see NoiseStream for the options."""
+    def noise(
+        self,
+        shapes: Any,
+        clip_norm: float,
+        key: Any = None,
+        *,
+        dtype: str = "float32",
+        offset: int = 0,
+        count: Optional[int] = None,
+        state: Any = None,
+        replay: bool = False,
+        whole_state: bool = False,
+        label: Optional[str] = None,
+        prefetch: bool = False,
+        lookahead: int = 0,
+        scratch: Any = None,
+        threads: int = 0,
+    ) -> "NoiseStream":
+        """The stream of rows that a run adds; NoiseStream says what the options are."""
         from .noise import NoiseStream
 
-        return NoiseStream(self, shapes, clip_norm, key, **options)
+        return NoiseStream(
+            self,
+            shapes,
+            clip_norm,
+            key,
+            dtype=dtype,
+            offset=offset,
+            count=count,
+            state=state,
+            replay=replay,
+            whole_state=whole_state,
+            label=label,
+            prefetch=prefetch,
+            lookahead=lookahead,
+            scratch=scratch,
+            threads=threads,
+        )
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
         """(bytes that a stream of `dim` numbers takes, those of its buffers among them).
@@ -344,27 +387,12 @@ class Mechanism(Object):
         >>> evaluate("bsr", 64, bands=4).noise_memory(1000)[1] >= 3 * 1000 * 4
         True
         """
+        dim = integer(dim, "dim")
         options = c.dpmf_noise_options_defaults()
         options.precision = choice(abi.dpmf_precision, dtype, "dtype")
         total, buffers = ctypes.c_uint64(), ctypes.c_uint64()
         c.dpmf_noise_memory(self._handle, dim, ctypes.byref(options), ctypes.byref(total), ctypes.byref(buffers))
         return total.value, buffers.value
-
-    # ---- pictures ----
-
-    def plot_error(self, axes: Any = None, **style: Any) -> Any:
-        """Standard deviation of every step's answer, with matplotlib; gives the axes."""
-        axes = _axes(axes)
-        axes.plot(np.arange(self.steps), self.per_step_error, **{"label": self.family, **style})
-        axes.set(xlabel="step", ylabel="standard deviation (clip norm 1)")
-        return axes
-
-    def plot_coefficients(self, axes: Any = None, **style: Any) -> Any:
-        """First column of C, with matplotlib; gives the axes."""
-        axes = _axes(axes)
-        axes.plot(self.strategy.column(0)[: self.steps], **{"label": self.family, **style})
-        axes.set(xlabel="step", ylabel="first column of C")
-        return axes
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
@@ -393,13 +421,3 @@ def _borrow(kind: Any, pointer: Any, owner: Any) -> Any:
     made = kind.__new__(kind)
     Object.__init__(made, pointer, owner)
     return made
-
-
-def _axes(axes: Any) -> Any:
-    if axes is not None:
-        return axes
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise errors.UnsupportedError("matplotlib is not installed: pip install matplotlib, or hand in axes") from None
-    return pyplot.figure().add_subplot()

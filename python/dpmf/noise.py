@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, path_bytes
-from ._memory import count_of, is_tensor, segment_of
+from ._library import abi, c, integer, interruptible, make_callback, path_bytes, real, set_field, words
+from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 
@@ -42,6 +42,14 @@ class NoState:
 NO_STATE_ROWS_MAY_REPEAT = NoState()
 
 StateLike = Union[str, "os.PathLike[str]", NoState, None]
+
+
+def a_mechanism(value: Any) -> "Mechanism":
+    from .mechanism import Mechanism
+
+    if not isinstance(value, Mechanism):
+        raise errors.ArgumentTypeError("mechanism is a %s, a dpmf.Mechanism is accepted" % type(value).__name__)
+    return value
 
 
 class NoiseStream(Object):
@@ -100,33 +108,40 @@ class NoiseStream(Object):
         dtype = str(dtype).replace("torch.", "") if not isinstance(dtype, type) else np.dtype(dtype).name
         if dtype not in DTYPES:
             raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
-        if count is not None and count < 1:
-            raise errors.ArgumentError("count = %d, accepted: 1 or more, or None for all from the offset on" % count)
         has_path = isinstance(key, (str, os.PathLike))
         if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
             raise errors.ArgumentError(
                 "state without a key: a key that is made for this stream alone is gone with it, and its state is of no use"
             )
+        mechanism = a_mechanism(mechanism)
+        offset, count = integer(offset, "offset"), integer(count, "count", optional=True)
+        clip_norm = real(clip_norm, "clip_norm")
+        if count is not None and count < 1:
+            raise errors.ArgumentError("count = %d, accepted: 1 or more, or None for all from the offset on" % count)
         mechanism.confirm()
         whole = isinstance(shapes, (int, np.integer))
-        sizes = None if whole else [count_of(shape) for shape in shapes]
+        sizes = None if whole else sizes_of(shapes)
         dim = int(shapes) if sizes is None else sum(sizes)
         options = c.dpmf_noise_options_defaults()
         options.precision = DTYPES[dtype][1]
-        options.offset, options.count = offset, count or 0
-        options.lookahead, options.prefetch, options.replay = lookahead, int(prefetch), int(replay)
-        options.label = None if label is None else label.encode()
-        options.state = None if isinstance(state, NoState) else path_bytes(state)
+        set_field(options, "offset", offset, ctypes.c_int64)
+        options.count = count or 0
+        set_field(options, "lookahead", lookahead, ctypes.c_int64)
+        options.prefetch, options.replay = int(prefetch), int(replay)
+        options.label = words(label, "label", optional=True)
+        options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if has_path else None
         options.rows_may_repeat = int(isinstance(state, NoState))
-        options.whole_state, options.scratch = int(whole_state), path_bytes(scratch)
-        options.run.threads = threads
+        options.whole_state, options.scratch = int(whole_state), path_bytes(scratch, "scratch")
+        set_field(options.run, "threads", threads, ctypes.c_int)
+        self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it
         out = ctypes.POINTER(abi.dpmf_noise)()
         with KeyBuffer(key) as memory:
             commitment = memory.commitment()
-            c.dpmf_noise_create(
-                mechanism._handle, dim, clip_norm, memory.memory, ctypes.byref(options), ctypes.byref(out)
-            )
+            with interruptible():
+                c.dpmf_noise_create(
+                    mechanism._handle, dim, clip_norm, memory.memory, ctypes.byref(options), ctypes.byref(out)
+                )
         super().__init__(out)
         self._mechanism, self._label = mechanism, label
         self._sizes = sizes if offset == 0 and count in (None, dim) else None
@@ -204,6 +219,8 @@ class NoiseStream(Object):
         again is given only for the same sum: another one is refused here, before anything is released. `add_` does it by
         itself; `next` and `fill_` do not see the sum, and whoever resumes runs with them should.
         """
+        if not isinstance(digest, (bytes, bytearray)):
+            raise errors.ArgumentTypeError("digest is a %s, 32 bytes are accepted" % type(digest).__name__)
         if len(digest) != abi.DPMF_DIGEST_SIZE:
             raise errors.ArgumentError("a digest of %d bytes, accepted: %d" % (len(digest), abi.DPMF_DIGEST_SIZE))
         with self._lock:
@@ -218,6 +235,7 @@ class NoiseStream(Object):
 
         With a state file the row is bound to what the arrays hold and to the factor, as bind_sum does.
         """
+        factor = real(factor, "factor")
         with self._lock:
             segments = self._segments(arrays)
             if self._keeps_state and self._bound != self.step and not self.in_doubt:
@@ -253,7 +271,8 @@ class NoiseStream(Object):
 
     def seek(self, step: int) -> None:
         """Goes to any row; with a state file under its rules."""
-        with self._lock:
+        step = integer(step, "step")
+        with self._lock, interruptible():
             self._bound = -1
             c.dpmf_noise_seek(self._handle, step)
 
@@ -262,6 +281,10 @@ class NoiseStream(Object):
         self._handle  # closed streams are refused before anything else
         if isinstance(arrays, np.ndarray) or is_tensor(arrays):
             arrays = [arrays]
+        if not hasattr(arrays, "__iter__"):
+            raise errors.ArgumentTypeError(
+                "arrays is a %s, arrays or a sequence of them are accepted" % type(arrays).__name__
+            )
         found = [segment_of(array, self._dtype, "array %d" % i) for i, array in enumerate(arrays)]
         if self._sizes is not None:
             if len(found) != len(self._sizes):
@@ -361,7 +384,7 @@ class NoiseStream(Object):
 
     def load(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Goes on from the library's own checkpoint."""
-        with self._lock:
+        with self._lock, interruptible():
             self._bound = -1
             c.dpmf_noise_load(self._handle, path_bytes(path))
 

@@ -33,6 +33,7 @@ from opacus.optimizers.ddpoptimizer_fast_gradient_clipping import DistributedDPO
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from . import errors
+from ._library import real
 from .keys import KeyLike
 from .ledger import Ledger
 from .mechanism import Mechanism
@@ -41,8 +42,9 @@ from .torch.batches import BatchSampler
 from .torch.clipping import EXACT, ROUNDED
 from .torch.ghost import factors
 from .torch.group import Group
+from .torch.make import check_arguments, check_part
 from .torch.noise import Rows, make_stream, shard_of
-from .torch.private import NOTHING_LOADED, STATE, check_part
+from .torch.private import NOTHING_LOADED, STATE
 from .torch.sums import ExactSum
 from .torch.taken import taken_of
 
@@ -333,7 +335,12 @@ def attach(
     loader: Any = None,
     privacy_engine: Any = None,
     module: Any = None,
-    **options: Any,
+    state: Any = None,
+    label: Optional[str] = None,
+    prefetch: bool = False,
+    lookahead: int = 0,
+    scratch: Any = None,
+    threads: int = 0,
 ) -> Attached:
     """Puts the mechanism's noise in the place of Opacus' own, and the epsilon of the run in that of its accountant.
 
@@ -341,11 +348,13 @@ def attach(
                loader in the data's own order, are held against the mechanism. The participations in any other are counted:
                `attached.accountant.counted`, and the epsilon is that of the run that happened so far
     module     for ghost clipping: the module that Opacus gave, whose clipping factors are computed here
-    options    of NoiseStream (state, label, prefetch, threads, ...). The noise state is in optimizer.state_dict() from then
+    state, label, prefetch, lookahead, scratch, threads    as for NoiseStream. The noise state is in optimizer.state_dict() from then
                on, and loading one without it is an error
     """
+    if not isinstance(mechanism, Mechanism):
+        raise errors.ArgumentTypeError("mechanism is a %s, a Mechanism is accepted" % type(mechanism).__name__)
     if not isinstance(optimizer, DPOptimizer):
-        raise errors.ArgumentError("%s is not a DPOptimizer of Opacus" % type(optimizer).__name__)
+        raise errors.ArgumentTypeError("optimizer: %s is not a DPOptimizer of Opacus" % type(optimizer).__name__)
     if type(optimizer) not in (DPOptimizer, DistributedDPOptimizer, *GHOST):
         raise errors.UnsupportedError(
             "%s: one clip norm for all layers and all steps, and whole parameters, are accepted (DPOptimizer, ghost clipping)"
@@ -357,6 +366,14 @@ def attach(
         raise errors.ArgumentError("this optimizer has its noise already: detach it first")
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
+    options = {
+        "state": state,
+        "label": label,
+        "prefetch": prefetch,
+        "lookahead": lookahead,
+        "scratch": scratch,
+        "threads": threads,
+    }
     mechanism.confirm()
     if loader is None:
         raise errors.ArgumentError(
@@ -401,7 +418,12 @@ def make_private(
     clipping: str = "per-example",
     privacy_engine: Optional[PrivacyEngine] = None,
     wrap_model: bool = True,
-    **options: Any,
+    state: Any = None,
+    label: Optional[str] = None,
+    prefetch: bool = False,
+    lookahead: int = 0,
+    scratch: Any = None,
+    threads: int = 0,
 ) -> Made:
     """PrivacyEngine.make_private and `attach` in one call.
 
@@ -410,13 +432,17 @@ def make_private(
                 criterion(model(x), y).backward()
     clipping    "per-example": gradients of Opacus' hooks, clipped and summed exactly; "ghost": its two backward passes
     wrap_model  False: hooks on the model itself, which stays what it is (for models of HuggingFace)
-    options     as for `attach`
+    state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
     modes = {"per-example": "hooks", "ghost": "ghost"}
     if clipping not in modes:
         raise errors.ArgumentError("clipping = %r, accepted: %s" % (clipping, ", ".join(modes)))
     if not isinstance(loader, torch.utils.data.DataLoader):
         raise errors.ArgumentError("loader: a %s, a torch DataLoader is accepted" % type(loader).__name__)
+    check_arguments(model, optimizer, mechanism)
+    clip_norm = real(clip_norm, "clip_norm")
+    if not 2.0**-100 <= clip_norm <= 2.0**100:
+        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
     engine = PrivacyEngine() if privacy_engine is None else privacy_engine
     criterion = torch.nn.CrossEntropyLoss() if criterion is None else criterion
     found = engine.make_private(
@@ -435,7 +461,18 @@ def make_private(
         criterion = found[2]
     try:
         attached = attach(
-            private, mechanism, key, loader=found[-1], privacy_engine=engine, module=module, **options
+            private,
+            mechanism,
+            key,
+            loader=found[-1],
+            privacy_engine=engine,
+            module=module,
+            state=state,
+            label=label,
+            prefetch=prefetch,
+            lookahead=lookahead,
+            scratch=scratch,
+            threads=threads,
         )
     except Exception:
         module.cleanup() if hasattr(module, "cleanup") else None

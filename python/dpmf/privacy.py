@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import errors
-from ._library import abi, c, run_options, text
+from ._library import abi, c, real, run_options, set_field, text, words
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -42,7 +42,7 @@ class Privacy:
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
         return read_text(
-            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), unit.encode()
+            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), words(unit, "unit")
         )
 
 
@@ -64,14 +64,14 @@ def privacy_of(struct: Any, options: Any, keep: Any = None) -> Privacy:
     return Privacy(**values, _struct=struct, _options=options, _keep=keep)
 
 
-def parse(function: str, kind: Any, value: str) -> Any:
+def parse(function: str, kind: Any, value: str, name: str) -> Any:
     out = kind()
-    getattr(c, function)(value.encode(), ctypes.byref(out))
+    getattr(c, function)(words(value, name), ctypes.byref(out))
     return out
 
 
 def sampling_of(value: str) -> Any:
-    return parse("dpmf_sampling_parse", abi.dpmf_sampling, value)
+    return parse("dpmf_sampling_parse", abi.dpmf_sampling, value, "sampling")
 
 
 def sampling_text(sampling: Any) -> str:
@@ -91,7 +91,12 @@ def account_options(
 ) -> Any:
     """The library's options: those of a mechanism, where one is given, and what else is given."""
     from .mechanism import Mechanism
+    from .problem import Strategy
 
+    if of is not None and not isinstance(of, (Mechanism, Strategy)):
+        raise errors.ArgumentTypeError(
+            "of is a %s, a dpmf.Mechanism or a dpmf.Strategy is accepted" % type(of).__name__
+        )
     if isinstance(of, Mechanism):
         if sampling is not None or adjacency is not None:
             raise errors.ArgumentError("sampling, adjacency: the mechanism has them")
@@ -103,16 +108,13 @@ def account_options(
     if sampling is not None:
         options.sampling = sampling_of(sampling)
     if adjacency is not None:
-        options.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency).value
+        options.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value
     if engine is not None:
-        options.engine = parse("dpmf_engine_parse", ctypes.c_int, engine).value
-    if steps is not None:
-        options.compositions = steps
-    known = {name for name, *_ in options._fields_} - {"run", "strategy", "sampling", "adjacency", "engine"}
-    for name, value in more.items():
-        if name not in known:
-            raise TypeError("%r is not an option: %s are" % (name, ", ".join(sorted(known))))
-        setattr(options, name, value)
+        options.engine = parse("dpmf_engine_parse", ctypes.c_int, engine, "engine").value
+    fields = dict(field[:2] for field in options._fields_)
+    for name, value in {"compositions": steps, **more}.items():
+        if value is not None:
+            set_field(options, name, value, fields[name])
     return options
 
 
@@ -131,14 +133,26 @@ def account(
     epsilon: Optional[float] = None,
     of: "Union[Mechanism, Strategy, None]" = None,
     threads: int = 0,
+    sampling: Optional[str] = None,
+    steps: Optional[int] = None,
+    adjacency: Optional[str] = None,
+    engine: Optional[str] = None,
+    slack: Optional[float] = None,
+    confidence: Optional[float] = None,
+    unconditional: Optional[bool] = None,
+    warm: Optional[bool] = None,
+    samples: Optional[int] = None,
+    seed: Optional[int] = None,
+    epochs: Optional[int] = None,
+    batch_cap: Optional[int] = None,
+    units: Optional[int] = None,
     progress: Optional[Callable[[str, float], Any]] = None,
-    **options: Any,
 ) -> Privacy:
     """epsilon at delta, or delta at epsilon.
 
     `of` is a mechanism (its sigma, sampling, steps and adjacency are taken) or a strategy. Options: sampling ("none",
-    "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B"), steps, adjacency, engine, slack, confidence,
-    unconditional, warm, samples, seed.
+    "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T"), steps, adjacency, engine,
+    slack, confidence, unconditional, warm, samples, seed; epochs of an allocation; batch_cap and units of capped batches.
 
     >>> account(2.0, delta=1e-6).kind
     'exact'
@@ -153,9 +167,25 @@ def account(
         sigma = of.sigma
     if (delta is None) == (epsilon is None):
         raise errors.ArgumentError("one of delta and epsilon is accepted")
+    options = {
+        "sampling": sampling,
+        "steps": steps,
+        "adjacency": adjacency,
+        "engine": engine,
+        "slack": slack,
+        "confidence": confidence,
+        "unconditional": unconditional,
+        "warm": warm,
+        "samples": samples,
+        "seed": seed,
+        "epochs": epochs,
+        "batch_cap": batch_cap,
+        "units": units,
+    }
+    sigma = real(sigma, "sigma")
     if delta is not None:
-        return _ask("dpmf_account_epsilon", sigma, delta, of, threads, progress, options)
-    return _ask("dpmf_account_delta", sigma, epsilon or 0.0, of, threads, progress, options)
+        return _ask("dpmf_account_epsilon", sigma, real(delta, "delta"), of, threads, progress, options)
+    return _ask("dpmf_account_delta", sigma, real(epsilon, "epsilon"), of, threads, progress, options)
 
 
 def calibrate(
@@ -164,15 +194,42 @@ def calibrate(
     *,
     of: "Union[Mechanism, Strategy, None]" = None,
     threads: int = 0,
+    sampling: Optional[str] = None,
+    steps: Optional[int] = None,
+    adjacency: Optional[str] = None,
+    engine: Optional[str] = None,
+    slack: Optional[float] = None,
+    confidence: Optional[float] = None,
+    unconditional: Optional[bool] = None,
+    warm: Optional[bool] = None,
+    samples: Optional[int] = None,
+    seed: Optional[int] = None,
+    epochs: Optional[int] = None,
+    batch_cap: Optional[int] = None,
+    units: Optional[int] = None,
     progress: Optional[Callable[[str, float], Any]] = None,
-    **options: Any,
 ) -> Privacy:
     """The least sigma for (epsilon, delta); options as in `account`.
 
     >>> round(calibrate(1.0, 1e-6).sigma, 4)
     4.2247
     """
-    return _ask("dpmf_calibrate_sigma", epsilon, delta, of, threads, progress, options)
+    options = {
+        "sampling": sampling,
+        "steps": steps,
+        "adjacency": adjacency,
+        "engine": engine,
+        "slack": slack,
+        "confidence": confidence,
+        "unconditional": unconditional,
+        "warm": warm,
+        "samples": samples,
+        "seed": seed,
+        "epochs": epochs,
+        "batch_cap": batch_cap,
+        "units": units,
+    }
+    return _ask("dpmf_calibrate_sigma", real(epsilon, "epsilon"), real(delta, "delta"), of, threads, progress, options)
 
 
 def best_of(
@@ -182,8 +239,10 @@ def best_of(
     delta: float,
     of: "Union[Mechanism, Strategy, None]" = None,
     threads: int = 0,
+    sampling: Optional[str] = None,
+    steps: Optional[int] = None,
+    adjacency: Optional[str] = None,
     progress: Optional[Callable[[str, float], Any]] = None,
-    **options: Any,
 ) -> Privacy:
     """epsilon at delta of the best of a random number of runs, drawn from the law `tuning`; the rest as in `account`.
 
@@ -201,9 +260,9 @@ def best_of(
             raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")
         of.confirm()
         sigma = of.sigma
-    law = parse("dpmf_tuning_parse", abi.dpmf_tuning, tuning)
-    given, out = account_options(of, **options), abi.dpmf_privacy()
+    law = parse("dpmf_tuning_parse", abi.dpmf_tuning, tuning, "tuning")
+    given, out = account_options(of, sampling=sampling, steps=steps, adjacency=adjacency), abi.dpmf_privacy()
     with run_options(threads, progress) as run:
         given.run = run
-        c.dpmf_account_tuning(sigma, delta, ctypes.byref(given), ctypes.byref(law), ctypes.byref(out))
+        c.dpmf_account_tuning(real(sigma, "sigma"), real(delta, "delta"), ctypes.byref(given), ctypes.byref(law), ctypes.byref(out))
     return privacy_of(out, given, of)

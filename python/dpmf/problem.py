@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, numbers, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, numbers, struct_of, text, words
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
@@ -72,9 +72,10 @@ class Workload(Object):
         if isinstance(what, str):
             if steps is None:
                 raise errors.ArgumentError("steps: a workload in words needs them")
-            made = handle("dpmf_workload_parse", self._free, what.encode(), steps)
+            made = handle("dpmf_workload_parse", self._free, words(what, "workload"), integer(steps, "steps"))
         else:
             matrix = _square(what, "workload")
+            steps = integer(steps, "steps", optional=True)
             if steps not in (None, len(matrix)):
                 raise errors.ArgumentError("steps = %d, and the workload is a matrix of %d" % (steps, len(matrix)))
             made = handle("dpmf_workload_create_dense", self._free, len(matrix), doubles(matrix))
@@ -94,6 +95,7 @@ class Workload(Object):
         >>> Workload.sgd(3, momentum=0.5, learning_rate=[1.0, 0.5, 0.5]).apply([1, 0, 0])
         array([1.   , 1.25 , 1.375])
         """
+        steps = integer(steps, "steps")
         rates = None if learning_rate is None else numbers(learning_rate, "learning_rate")
         if rates is not None and rates.shape != (steps,):
             raise errors.ArgumentError("learning_rate has shape %s, accepted: (%d,)" % (rates.shape, steps))
@@ -142,7 +144,7 @@ class Participation(Object):
     _free = "dpmf_participation_free"
 
     def __init__(self, what: str = "single", steps: int = 1):
-        super().__init__(handle("dpmf_participation_parse", self._free, what.encode(), steps))
+        super().__init__(handle("dpmf_participation_parse", self._free, words(what, "participation"), integer(steps, "steps")))
 
     @property
     def steps(self) -> int:
@@ -187,6 +189,8 @@ class Strategy(Object):
         decoder: str = "default",
         column_normalize: bool = False,
     ):
+        if not isinstance(workload, Workload):
+            raise errors.ArgumentTypeError("workload is a %s, a dpmf.Workload is accepted" % type(workload).__name__)
         options = struct_of(
             "dpmf_strategy_options_defaults",
             bands=bands,
@@ -196,7 +200,7 @@ class Strategy(Object):
             column_normalize=int(column_normalize),
         )
         super().__init__(
-            handle("dpmf_strategy_create", self._free, family.encode(), workload._handle, ctypes.byref(options))
+            handle("dpmf_strategy_create", self._free, words(family, "family"), workload._handle, ctypes.byref(options))
         )
 
     @classmethod
@@ -213,13 +217,13 @@ class Strategy(Object):
     def toeplitz(cls, steps: int, coefficients: "np.typing.ArrayLike") -> "Strategy":
         """C Toeplitz; fewer coefficients than steps make it banded."""
         values = _vector(coefficients, "coefficients")
-        return cls._make("dpmf_strategy_create_toeplitz", steps, len(values), doubles(values))
+        return cls._make("dpmf_strategy_create_toeplitz", integer(steps, "steps"), len(values), doubles(values))
 
     @classmethod
     def inverse_toeplitz(cls, steps: int, coefficients: "np.typing.ArrayLike") -> "Strategy":
         """C^-1 Toeplitz with these coefficients."""
         values = _vector(coefficients, "coefficients")
-        return cls._make("dpmf_strategy_create_inverse_toeplitz", steps, len(values), doubles(values))
+        return cls._make("dpmf_strategy_create_inverse_toeplitz", integer(steps, "steps"), len(values), doubles(values))
 
     @classmethod
     def blt(cls, steps: int, scale: "np.typing.ArrayLike", decay: "np.typing.ArrayLike") -> "Strategy":
@@ -227,7 +231,7 @@ class Strategy(Object):
         s, d = _vector(scale, "scale"), _vector(decay, "decay")
         if len(s) != len(d):
             raise errors.ArgumentError("%d scales and %d decays: as many of each are accepted" % (len(s), len(d)))
-        return cls._make("dpmf_strategy_create_blt", steps, len(s), doubles(s), doubles(d))
+        return cls._make("dpmf_strategy_create_blt", integer(steps, "steps"), len(s), doubles(s), doubles(d))
 
     @classmethod
     def banded(cls, rows: "np.typing.ArrayLike") -> "Strategy":
@@ -249,7 +253,7 @@ class Strategy(Object):
 
     def stamped(self, stamps: int) -> "Strategy":
         """C repeated, each time started anew."""
-        return self._make("dpmf_strategy_create_stamped", self._handle, stamps)
+        return self._make("dpmf_strategy_create_stamped", self._handle, integer(stamps, "stamps"))
 
     def triangular(self) -> "Strategy":
         """The lower-triangular form: the same errors, a sensitivity no larger."""
@@ -316,7 +320,7 @@ class Strategy(Object):
     def column(self, j: int) -> np.ndarray:
         """Column j of C."""
         out = np.empty(self.rows)
-        c.dpmf_strategy_column(self._handle, j, doubles(out))
+        c.dpmf_strategy_column(self._handle, integer(j, "j"), doubles(out))
         return out
 
     def column_norms(self) -> np.ndarray:
@@ -334,7 +338,7 @@ class Strategy(Object):
 
     def seeds(self, t: int) -> int:
         """Rows of Z that step t takes."""
-        return c.dpmf_strategy_seeds(self._handle, t)
+        return c.dpmf_strategy_seeds(self._handle, integer(t, "t"))
 
     def step(self, t: int, seed: np.ndarray, state: np.ndarray) -> np.ndarray:
         """Row t of W Z from its seeds (seeds(t) x count); `state` (buffers x count, zeros at first) is changed in place."""

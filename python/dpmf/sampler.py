@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import c, handle, text
+from ._library import c, handle, integer, text, words
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .privacy import sampling_text
@@ -63,11 +63,11 @@ class Sampler(Object):
             made = handle(
                 "dpmf_sampler_create",
                 self._free,
-                what.encode(),
-                units,
-                steps,
+                words(what, "what"),
+                integer(units, "units"),
+                integer(steps, "steps"),
                 memory.memory,
-                None if label is None else label.encode(),
+                words(label, "label", optional=True),
             )
             self._commitment = memory.commitment()
         super().__init__(made)
@@ -148,7 +148,7 @@ class Sampler(Object):
         return self._room[: count.value].copy()
 
     def seek(self, step: int) -> None:
-        c.dpmf_sampler_seek(self._handle, step)
+        c.dpmf_sampler_seek(self._handle, integer(step, "step"))
 
     def state_dict(self) -> Dict[str, Any]:
         """Where it is, without the key."""

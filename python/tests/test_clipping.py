@@ -172,6 +172,41 @@ class Routes(Case):
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
+class Telling(Case):
+    def test_steps_tell_what_was_asked_for(self):
+        """Nothing about the data unless it was; the statement says that it is not private."""
+        x, y = models.batch_for("mlp", B)
+        m = mechanism(sigma=None, epsilon=3.0, delta=1e-5)
+        for route in ("per-example", "ghost") if opacus is not None else ("per-example",):
+            _, silent = make("mlp", route, m=m)
+            self.assertEqual(silent.step(x, y, units=range(B)), (0, 20, None, None))
+            self.assertNotIn("without noise", silent.statement())
+            torch.manual_seed(2)
+            model = models.mlp()  # that of make
+            losses, long = torch.nn.functional.cross_entropy(model(x), y, reduction="none"), []
+            for loss in losses:
+                found = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+                long.append(float(torch.cat([g.reshape(-1) for g in found]).norm()))
+            clip = sum(sorted(long)[B // 2 - 1 : B // 2 + 1]) / 2  # half of them are longer
+            _, private = make("mlp", route, clip=clip, m=m, tell=("loss", "clipped"))
+            heard = []
+            end = private.on_step(heard.append)
+            told = private.step(x, y, units=range(B))
+            self.assertAlmostEqual(told.nonprivate_loss, float(losses.mean()), places=5)
+            self.assertEqual(told.nonprivate_clipped, 0.5)
+            self.assertEqual(heard, [told])
+            end()
+            private.step(x, y, units=range(B))
+            self.assertEqual((len(heard), private.progress), (1, 0.1))
+            self.assertIn("without noise: clipped fractions, mean losses", private.statement())
+
+    def test_what_cannot_be_told_is_refused(self):
+        self.refused(dpmf.ArgumentError, "tell = 'norms'", make, "mlp", "per-example", tell="norms")
+        self.refused(dpmf.UnsupportedError, "clip_norm = 'adaptive'", make, "mlp", "per-example", clip="adaptive")
+        self.refused(dpmf.ArgumentError, "listener", make("mlp", "per-example")[1].on_step, 3)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
 class Chunks(Case):
     def test_chunks_follow_free_memory_and_checkpoints(self):
         """Half the memory, half the chunk; a resumed run takes that of its checkpoint."""

@@ -24,6 +24,15 @@ try:
 except ImportError:
     opacus = None
 
+try:
+    import jax
+    import optax  # noqa: F401
+except ImportError:
+    jax = None
+
+#: Modules that need more than NumPy, and whether it is there.
+NEED = {"torch": opacus is not None, "opacus": opacus is not None, "jax": jax is not None}
+
 
 def blocks(path):
     return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -34,7 +43,7 @@ class Docs(Case):
         tried = 0
         for module in pkgutil.walk_packages(dpmf.__path__, "dpmf."):
             parts = module.name.split(".")
-            if parts[-1].startswith(("_", "lib")) or parts[1] in ("torch", "opacus") and opacus is None:
+            if parts[-1].startswith(("_", "lib")) or not NEED.get(parts[1], True):
                 continue
             found = doctest.testmod(importlib.import_module(module.name))
             self.assertEqual(found.failed, 0, module.name)
@@ -57,7 +66,8 @@ class Docs(Case):
         """A block is a part of the example, or runs after the README's and those before it."""
         example = (REPOSITORY / "examples" / "train_torch.py").read_text(encoding="utf-8")
         own = [block for block in blocks(REPOSITORY / "docs" / "python.md") if block not in example]
-        self.assertEqual(len(own), 7)
+        self.assertEqual(len(own), 10)
+        own = [block for block in own if jax is not None or "dpmf.jax" not in block]
         python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
 
     @unittest.skipIf(torch is None, "torch is not installed")
@@ -89,7 +99,7 @@ class Docs(Case):
         self.assertIn("resumed at step 16", again)
         self.assertNotIn("epoch", again)
 
-    @unittest.skipIf(opacus is None, "opacus is not installed")
+    @unittest.skipIf(opacus is None or jax is None, "opacus or jax is not installed")
     def test_the_reference_is_current(self):
         python(REPOSITORY / "python" / "tools" / "generate_api.py", "--check")
 

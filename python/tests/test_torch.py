@@ -154,7 +154,10 @@ class Steps(Case):
         optimizer.step()
         make, m = dpmf.torch.make_private, mechanism()
         mixing = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
-        step = make(mixing, torch.optim.SGD(mixing.parameters(), lr=0.1), m, 1.0, 4, key=KEY).step
+        sgd = torch.optim.SGD(mixing.parameters(), lr=0.1)
+        self.refused(dpmf.UnsupportedError, "1 is a BatchNorm1d", make, mixing, sgd, m, 1.0, 4, key=KEY)
+        step = make(mixing.eval(), sgd, m, 1.0, 4, key=KEY).step
+        mixing.train()
         y = torch.tensor([0, 1, 2, 3])
         self.refused(dpmf.UnsupportedError, "BatchNorm1d", step, torch.randn(4, 4), y, units=y)
         self.refused(dpmf.ArgumentError, "no sigma", make, model, optimizer, dpmf.evaluate("identity", 5), 1.0, 4)

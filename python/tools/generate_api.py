@@ -5,7 +5,7 @@
     generate_api.py            write it
     generate_api.py --check    say whether it is current
 
-The package must be importable, and torch and opacus be installed.
+The package must be importable, and torch, opacus, jax and optax be installed.
 """
 
 import importlib
@@ -15,7 +15,8 @@ import sys
 import warnings
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python-api.md"
-MODULES = ("dpmf", "dpmf.torch", "dpmf.opacus", "dpmf.interchange")
+MODULES = ("dpmf", "dpmf.torch", "dpmf.opacus", "dpmf.jax", "dpmf.interchange")
+MIXINS = ("Shown",)
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")
 
@@ -53,7 +54,8 @@ def block(text):
 
 
 def members(kind):
-    for name, value in vars(kind).items():
+    parts = [vars(base) for base in kind.__mro__ if base is kind or base.__name__ in MIXINS]
+    for name, value in (item for part in parts for item in part.items()):
         if name.startswith("_") or name in INTERNAL:
             continue
         raw = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value

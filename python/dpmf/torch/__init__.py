@@ -9,13 +9,17 @@ The noise state travels in optimizer.state_dict(), and a state without it is ref
 """
 
 from .batches import BatchSampler, data_loader
+from .make import make_private
 from .noise import Recursion, shard_of, shard_views
-from .private import Private, make_private
+from .private import Private, Told
+from .sharded import ShardedNoise
 
 __all__ = [
     "BatchSampler",
     "Private",
     "Recursion",
+    "ShardedNoise",
+    "Told",
     "data_loader",
     "make_private",
     "shard_of",

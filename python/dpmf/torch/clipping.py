@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
 from .nests import Examples
@@ -32,6 +32,12 @@ EXACT = (
 ROUNDED = (
     "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
     "their rounding, and data that is made for it can make the roundings large. clipping='per-example' is exact.\n"
+)
+
+
+TOLD = (
+    "It does not cover what was told of the steps beside the model, without noise: %s. Whoever sees those can learn of single "
+    "examples from them.\n"
 )
 
 
@@ -70,6 +76,41 @@ def member(outputs: Any, name: str) -> Any:
     return outputs.get(name) if found is None and isinstance(outputs, Mapping) else found
 
 
+def norms(gradients: List[torch.Tensor]) -> torch.Tensor:
+    """Of every example, over all parameters."""
+    return torch.stack([g.double().flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+
+
+class Tally:
+    """What was asked for about the examples of a step, without noise: their losses, how many were clipped."""
+
+    NAMES = ("loss", "clipped")
+
+    def __init__(self, names: Any):
+        names = (names,) if isinstance(names, str) else tuple(names)
+        for name in names:
+            if name not in self.NAMES:
+                raise errors.ArgumentError("tell = %r, accepted: %s" % (name, ", ".join(self.NAMES)))
+        self.names = frozenset(names)
+        self.zero_()
+
+    def zero_(self) -> None:
+        self._loss, self._clipped, self._count = 0.0, 0, 0
+
+    def add(self, losses: torch.Tensor, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+        self._count += len(losses)
+        if "loss" in self.names:
+            self._loss += float(losses.detach().double().sum())
+        if "clipped" in self.names:
+            self._clipped += int((~(norms_of_them().detach() <= clip)).sum())
+
+    def loss(self) -> Optional[float]:
+        return self._loss / self._count if "loss" in self.names and self._count else None
+
+    def clipped(self) -> Optional[float]:
+        return self._clipped / self._count if "clipped" in self.names and self._count else None
+
+
 class PerExample:
     """Every example's gradient, clipped on the grid and summed in integers: exact."""
 
@@ -79,8 +120,8 @@ class PerExample:
         self._model, self._trained, self._others, self._loss = model, trained, others, loss
         self.chunk = chunk
 
-    def add(self, sums: ExactSum, examples: Examples, real: int) -> None:
-        """Gradients of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
+    def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
+        """Gradients of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
         parameters = {name: p.detach() for name, p in self._trained.items()}
 
         def loss_of_one(parameters: Dict[str, torch.Tensor], tensors: List[torch.Tensor]) -> torch.Tensor:
@@ -88,11 +129,14 @@ class PerExample:
             outputs = functional_call(self._model, (parameters, self._others), positional, named)
             return self._loss.of_one(outputs, targets)
 
-        gradients = vmap(grad(loss_of_one), in_dims=(None, 0), randomness="different")
+        gradients = vmap(grad_and_value(loss_of_one), in_dims=(None, 0), randomness="different")
         for first in range(0, examples.count, self.chunk):
             last = min(first + self.chunk, examples.count)
-            found = gradients(parameters, examples.part(first, last)).values()
-            sums.add([g[: max(real - first, 0)] for g in found])
+            found, losses = gradients(parameters, examples.part(first, last))
+            real = max(examples.real - first, 0)
+            whole = [g[:real] for g in found.values()]
+            sums.add(whole)
+            tally.add(losses[:real], lambda: norms(whole), sums.clip)
 
     def close(self) -> None:
         pass

@@ -23,7 +23,7 @@ import torch
 from torch.func import vmap
 
 from .. import errors
-from .clipping import ROUNDED, Loss, member
+from .clipping import ROUNDED, Loss, Tally, member
 from .nests import Examples, flatten
 from .sums import ExactSum
 
@@ -79,6 +79,7 @@ if Hooks is not None:
                 for p in module.parameters(recurse=False):
                     owners[id(p)] = owners.get(id(p), 0) + 1
             self._shared = {p for p, count in owners.items() if count > 1}
+            self.outputs: List[torch.Tensor] = []
             self.NORM_SAMPLERS = {kind: _in_double(function) for kind, function in Hooks.NORM_SAMPLERS.items()}
             super().__init__(model, loss_reduction="sum", max_grad_norm=clip, use_ghost_clipping=True)
 
@@ -88,6 +89,8 @@ if Hooks is not None:
         def capture_activations_hook(self, module: Any, forward_input: Any, _forward_output: Any) -> None:
             self._set(module)
             super().capture_activations_hook(module, forward_input, _forward_output)
+            if self.hooks_enabled and isinstance(_forward_output, torch.Tensor) and _forward_output.requires_grad:
+                self.outputs.append(_forward_output)
 
         def capture_backprops_hook(self, module: Any, *arguments: Any, **named: Any) -> None:
             self._set(module)
@@ -95,6 +98,7 @@ if Hooks is not None:
 
         def reset(self) -> None:
             """Nothing of an earlier batch is left."""
+            self.outputs.clear()
             for module in self._module.modules():
                 module.__dict__.pop("activations", None)
                 module.__dict__.pop("max_batch_len", None)
@@ -117,38 +121,48 @@ class Ghost:
         self._model, self._trained, self._loss, self._clip = model, trained, loss, clip
         self._parameters = list(trained.values())
         self.chunk, self._tried = chunk, False
+        # The first pass needs the gradients of layers' outputs only, and not those of weights; where that is not enough for
+        # the hooks, those too.
+        self._short = True
         self._hooks = GhostHooks(model, clip)
         self._hooks.disable_hooks()
 
-    def add(self, sums: ExactSum, examples: Examples, real: int) -> None:
-        """Of all, so that shapes stay the same; the first `real` are added, the rest is padding."""
-        if real == 0:
+    def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
+        """Of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
+        if examples.real == 0:
             return
         if not all(module.training for module in self._model.modules() if any(True for _ in own_trained(module))):
             raise errors.UnsupportedError(
                 "clipping='ghost' needs trained layers in training mode, as Opacus' hooks do: model.train()"
             )
         if not self._tried:
-            self._try(examples)
+            try:
+                self._try(examples)
+            except errors.UnsupportedError:
+                self._short = False
+                self._try(examples)
             self._tried = True
         chunk = self.chunk or examples.count
         for first in range(0, examples.count, chunk):
-            self._add(sums, examples, first, min(first + chunk, examples.count), real)
+            self._add(sums, examples, first, min(first + chunk, examples.count), tally)
 
-    def _add(self, sums: ExactSum, examples: Examples, first: int, last: int, real: int) -> None:
-        if first >= real:
+    def _add(self, sums: ExactSum, examples: Examples, first: int, last: int, tally: Tally) -> None:
+        real = min(last, examples.real) - first
+        if real <= 0:
             return
-        found = self._clipped(examples, examples.part(first, last), real - first)
+        found, losses, norms = self._clipped(examples, examples.part(first, last), real)
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
-            sums.add_sum(found, min(last, real) - first)
+            sums.add_sum(found, real)
+            tally.add(losses, lambda: norms, self._clip)
         elif last - first == 1:
             sums.add_sum([torch.zeros_like(g) for g in found], 1)
+            tally.add(losses, lambda: norms, self._clip)
         else:
             middle = (first + last) // 2
             devices = [found[0].device] if found[0].device.type == "cuda" else []
             with torch.random.fork_rng(devices):  # whoever draws next draws what it would have drawn
-                self._add(sums, examples, first, middle, real)
-                self._add(sums, examples, middle, last, real)
+                self._add(sums, examples, first, middle, tally)
+                self._add(sums, examples, middle, last, tally)
 
     def _losses(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Of every example, by one pass of the model."""
@@ -167,7 +181,8 @@ class Ghost:
         return vmap(of_one, randomness="different")(*parts)
 
     def _norms(self, losses: torch.Tensor) -> torch.Tensor:
-        torch.autograd.grad(losses.sum(), self._parameters, retain_graph=True, allow_unused=True)
+        wanted = self._hooks.outputs if self._short else self._parameters
+        torch.autograd.grad(losses.sum(), wanted, retain_graph=True, allow_unused=True)
         for name, p in self._trained.items():
             if getattr(p, "_norm_sample", None) is None or len(p._norm_sample) != len(losses):
                 raise errors.UnsupportedError(
@@ -176,7 +191,8 @@ class Ghost:
                 )
         return norms_of(self._parameters)
 
-    def _clipped(self, examples: Examples, tensors: Sequence[torch.Tensor], real: int) -> List[torch.Tensor]:
+    def _clipped(self, examples: Examples, tensors: Sequence[torch.Tensor], real: int) -> Any:
+        """(clipped gradients of the first `real`, summed; their losses; norms)."""
         self._hooks.reset()
         self._hooks.enable_hooks()
         try:
@@ -191,7 +207,8 @@ class Ghost:
         finally:
             self._hooks.disable_hooks()
             self._hooks.reset()
-        return [torch.zeros_like(p) if g is None else g for g, p in zip(found, self._parameters)]
+        summed = [torch.zeros_like(p) if g is None else g for g, p in zip(found, self._parameters)]
+        return summed, losses[:real], norms[:real]
 
     # ---- do the hooks see all there is? ----
 

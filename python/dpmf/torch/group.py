@@ -58,6 +58,14 @@ class Group:
         if failed:
             raise errors.StateError("another process was refused: no process takes the step")
 
+    def gathered(self, tensor: torch.Tensor) -> Any:
+        """Everybody's, in their order."""
+        if self.world == 1:
+            return [tensor]
+        out = [torch.empty_like(tensor) for _ in range(self.world)]
+        torch.distributed.all_gather(out, tensor, group=self._group)
+        return out
+
     def broadcast_(self, tensors: Any) -> None:
         if self.world > 1:
             first = torch.distributed.get_global_rank(self._group, 0) if self._group is not None else 0

@@ -84,7 +84,7 @@ class Examples:
         sizes = [len(tensor) for tensor in self.tensors]
         if len(set(sizes)) > 1:
             raise errors.ArgumentError("inputs and targets of %s examples: as many of each are accepted" % sizes)
-        self.count = sizes[0]
+        self.count = self.real = sizes[0]  # those behind the first `real` are padding
 
     def call(self, tensors: Sequence[torch.Tensor]) -> Any:
         """(positional inputs, keyword inputs, targets), of other tensors."""

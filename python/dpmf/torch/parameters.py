@@ -62,8 +62,14 @@ def row_type(parameters: Dict[str, Any]) -> torch.dtype:
 def check_layers(model: torch.nn.Module) -> None:
     """Layers that mix the examples of a batch have no per-example gradient."""
     for name, module in model.named_modules():
+        kind = "%s is a %s" % (name or "the model", type(module).__name__)
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training:
             raise errors.UnsupportedError(
-                "%s is a %s in training mode, which mixes examples: GroupNorm, or eval mode, is accepted"
-                % (name or "the model", type(module).__name__)
+                kind + " in training mode, which mixes examples: GroupNorm, or eval mode, is accepted"
             )
+        if isinstance(module, torch.nn.modules.instancenorm._InstanceNorm) and module.track_running_stats and module.training:
+            raise errors.UnsupportedError(
+                kind + " with running statistics, which hold the examples: track_running_stats=False is accepted"
+            )
+        if isinstance(module, torch.nn.DataParallel):
+            raise errors.UnsupportedError(kind + ": one process for each device is accepted, as DistributedDataParallel has it")

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 
@@ -13,20 +12,27 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
-from .batches import BatchSampler
-from .clipping import Loss, PerExample, choose, chunk_for
-from .group import Group, rank_of
+from .clipping import TOLD, Loss, PerExample, Tally, choose, chunk_for
+from .group import Group
 from .nests import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
 from .sums import ExactSum
-from .taken import taken_of
 
 STATE = "dpmf"
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
 )
+
+
+class Told(NamedTuple):
+    """What a step tells. The last two are None unless they were asked for, and no noise is in them: they are not private."""
+
+    step: int
+    steps: int
+    nonprivate_loss: Optional[float]
+    nonprivate_clipped: Optional[float]
 
 
 class Private:
@@ -41,6 +47,7 @@ class Private:
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
+        tell: Any,
         chunk: Optional[int],
         group: Any,
         taken: Any,
@@ -51,7 +58,8 @@ class Private:
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
         self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
-        self._taken = taken
+        self._taken, self._tally = taken, Tally(tell)
+        self._listeners: List[Callable[[Told], Any]] = []
         self._params, self._others = trained_parameters(model, optimizer)
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -86,8 +94,11 @@ class Private:
 
     def step(
         self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
-    ) -> None:
-        """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given."""
+    ) -> Told:
+        """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given.
+
+        What it gives says which step that was; and what make_private was asked to tell, which is not private.
+        """
         if inputs is not None or keywords:
             self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units, **keywords)
         elif not self._accumulated:
@@ -103,6 +114,17 @@ class Private:
             self.optimizer.step()
         finally:
             self._inside = False
+        told = Told(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
+        for listener in list(self._listeners):
+            listener(told)
+        return told
+
+    def on_step(self, listener: "Callable[[Told], Any]") -> "Callable[[], None]":
+        """Has listener(told) called after every step, for a logger; gives a function that ends it."""
+        if not callable(listener):
+            raise errors.ArgumentTypeError("listener is a %s, a function is accepted" % type(listener).__name__)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def _release(self) -> torch.Tensor:
         """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
@@ -151,8 +173,10 @@ class Private:
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
             self._sum.zero_()
+            self._tally.zero_()
         self._accumulated = True
-        self._route.add(self._sum, examples, real)
+        examples.real = real
+        self._route.add(self._sum, examples, self._tally)
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -240,6 +264,11 @@ class Private:
         return self.noise.step
 
     @property
+    def progress(self) -> float:
+        """The part of the run that is done."""
+        return self.steps_taken / self.mechanism.steps
+
+    @property
     def clipping(self) -> str:
         """The route that gradients take, "per-example" or "ghost"; `clipping_reason` says why."""
         return self._route.name
@@ -270,6 +299,8 @@ class Private:
         if found is None:
             return "Nobody has taken part yet.\n"
         said = found.statement(unit) + self._route.sentence
+        if self._tally.names:
+            said += TOLD % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:
             return said
         return said + (
@@ -291,96 +322,3 @@ class Private:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def make_private(
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    mechanism: Mechanism,
-    clip_norm: float,
-    expected_batch: Optional[float] = None,
-    *,
-    loss: Optional[Callable[..., torch.Tensor]] = None,
-    clipping: str = "per-example",
-    sampler: Any = None,
-    key: KeyLike = None,
-    chunk: Optional[int] = None,
-    process_group: Any = None,
-    noise: str = "host",
-    **options: Any,
-) -> Private:
-    """A private training step for a model and its optimizer.
-
-    mechanism        must be calibrated (have a sigma); a file's claims are computed again
-    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
-    expected_batch   what sums are divided by; the sampler's, where one is given
-    loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
-                     as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
-    clipping         "per-example": every example's gradient, clipped and summed exactly. "ghost": by Opacus, in two backward
-                     passes, for models whose gradients of a batch do not fit; its bound holds up to rounding. "auto": ghost
-                     where it is possible and the gradients of a batch are above 2^26 numbers; `clipping` and
-                     `clipping_reason` of what is returned say which and why, and so does its statement
-    sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
-                     resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
-                     is that of the run that happened. None: the same, by units= at every step
-    key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
-                     cannot be resumed
-    chunk            examples that are worked on at once. None: as many as a quarter of the free memory holds (a run that is
-                     resumed takes those of its checkpoint); ghost: all that `accumulate` is given
-    process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
-                     added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
-                     process needs the same key and a BatchSampler, and must call `step` for its part of every batch
-    noise            "host", the only one: rows are made by the library on the CPU, whatever the device
-    options          of NoiseStream: state, label, prefetch, threads, ...
-    """
-    if noise == "device":
-        raise errors.UnsupportedError(
-            "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
-            "to the device by themselves; leave noise= out"
-        )
-    if noise != "host":
-        raise errors.ArgumentError("noise = %r, accepted: host" % noise)
-    if mechanism.sigma is None:
-        raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
-    mechanism.confirm()
-    if not 2.0**-100 <= clip_norm <= 2.0**100:
-        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
-    if chunk is not None and chunk < 1:
-        raise errors.ArgumentError("chunk = %d, accepted: 1 or more" % chunk)
-    rank, world = rank_of(process_group)
-    if world > 1 and key is None:
-        raise errors.ArgumentError("key: %d processes need the same one" % world)
-    batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
-    check_part(batches, rank, world)
-    taken = taken_of(mechanism, sampler)
-    if expected_batch is None and isinstance(batches, BatchSampler):
-        expected_batch = batches.expected_batch
-    if expected_batch is None or not (expected_batch > 0 and math.isfinite(expected_batch)):
-        raise errors.ArgumentError(
-            "expected_batch = %s, accepted: a finite number above 0, or a sampler that has one" % expected_batch
-        )
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        model = model.module
-
-    private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, chunk, process_group, taken, key, options
-    )
-    if isinstance(batches, BatchSampler):
-        batches.follow(lambda: private.noise.step, private._may_go_on)
-    private._group.broadcast_(list(model.parameters()) + list(model.buffers()))
-    return private
-
-
-def check_part(batches: Any, rank: int, world: int) -> None:
-    """Raises unless the sampler gives this process its own part of every batch."""
-    if not isinstance(batches, BatchSampler):
-        if world > 1:
-            raise errors.ArgumentError(
-                "sampler: %d processes need a BatchSampler, which gives each its part of every batch: the same examples in "
-                "two processes would count twice" % world
-            )
-    elif (batches.rank, batches.world) != (rank, world):
-        raise errors.ArgumentError(
-            "the sampler is for process %d of %d, and this is process %d of %d"
-            % (batches.rank, batches.world, rank, world)
-        )

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Correlated noise for JAX: an optax transformation that adds the library's rows to summed clipped gradients.
+
+    noise = dpmf.jax.add_noise(mechanism, params, clip_norm=1.0, key="run.key", expected_batch=256)
+    optimizer = optax.chain(noise, optax.sgd(0.1, momentum=0.9))
+
+Rows are made by the library on the host, in a callback that is a function of the step (and, with a state file, of the sum):
+whatever XLA repeats, leaves out or orders otherwise, step t gets row t. The step is in optax's state, so that whoever restores
+that state goes on where the noise was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import Any, List, NamedTuple, Optional
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from . import errors
+from ._library import real
+from .keys import KeyLike
+from .mechanism import Mechanism
+from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream, StateLike
+
+__all__ = ["NoiseState", "add_noise"]
+
+
+class NoiseState(NamedTuple):
+    """Optax' state of the transformation: the number of the next row."""
+
+    step: Any
+
+
+class Rows:
+    """Row t, whenever it is asked for. Rows in order cost one row each; any other order makes those before it again."""
+
+    def __init__(self, stream: NoiseStream):
+        self.stream, self._lock = stream, threading.Lock()
+
+    def __call__(self, step: Any, total: Any = None) -> np.ndarray:
+        with self._lock:
+            at = int(step)
+            if self.stream.step != at:
+                self.stream.seek(at)
+            if total is not None:
+                self.stream.bind_sum(hashlib.sha256(np.ascontiguousarray(total).tobytes()).digest())
+            return self.stream.next()
+
+
+def add_noise(
+    mechanism: Mechanism,
+    params: Any,
+    clip_norm: float,
+    key: KeyLike = None,
+    *,
+    expected_batch: Optional[float] = None,
+    state: StateLike = None,
+    label: Optional[str] = None,
+    prefetch: bool = False,
+    threads: int = 0,
+) -> optax.GradientTransformation:
+    """A transformation whose updates are (sum of clipped gradients + row of noise) / expected_batch.
+
+    params           the parameters, or anything of their tree and shapes
+    clip_norm        the l2 norm to which every example's gradient, over all of them, was clipped
+    key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
+                     cannot be resumed
+    expected_batch   what sums are divided by; None: 1
+    state, label, prefetch, threads    as for NoiseStream
+
+    Gradients must be clipped and batches drawn as the mechanism assumes (dpmf.Sampler); both are the caller's here. One
+    process is meant: under vmap JAX refuses the callback, and several processes would add the noise several times. A step
+    past the last one is an error of the callback.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise errors.ArgumentTypeError("mechanism is a %s, a Mechanism is accepted" % type(mechanism).__name__)
+    if mechanism.sigma is None:
+        raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
+    divisor = real(1.0 if expected_batch is None else expected_batch, "expected_batch")
+    if not 0 < divisor < float("inf"):
+        raise errors.ArgumentError("expected_batch = %g, accepted: a finite number above 0" % divisor)
+    if jax.process_count() > 1:
+        raise errors.UnsupportedError("%d processes of JAX: one is accepted" % jax.process_count())
+    shapes: List[Any] = [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(params)]
+    if not shapes:
+        raise errors.ArgumentError("params: there are none")
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    wide = all(jnp.result_type(leaf) == jnp.float64 for leaf in jax.tree_util.tree_leaves(params))
+    kind = jnp.float64 if wide else jnp.float32
+    keeps = state is not NO_STATE_ROWS_MAY_REPEAT and (state is not None or isinstance(key, (str, os.PathLike)))
+    rows = Rows(
+        NoiseStream(
+            mechanism,
+            sum(sizes),
+            real(clip_norm, "clip_norm"),
+            key,
+            dtype="float64" if wide else "float32",
+            state=state,
+            replay=keeps,
+            label=label,
+            prefetch=prefetch,
+            threads=threads,
+        )
+    )
+    told = jax.ShapeDtypeStruct((sum(sizes),), kind)
+
+    def init(_params: Any) -> NoiseState:
+        return NoiseState(jnp.zeros((), jnp.int32))
+
+    def update(updates: Any, now: NoiseState, _params: Any = None) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten(updates)
+        if [np.shape(leaf) for leaf in leaves] != shapes:
+            raise errors.ArgumentError(
+                "updates of shapes %s, accepted: %s" % ([np.shape(leaf) for leaf in leaves], shapes)
+            )
+        total = jnp.concatenate([jnp.ravel(leaf).astype(kind) for leaf in leaves])
+        row = jax.pure_callback(rows, told, now.step, *([total] if keeps else []))
+        noisy = (total + row) / divisor
+        parts = jnp.split(noisy, list(np.cumsum(sizes)[:-1]))
+        made = [part.reshape(shape).astype(leaf.dtype) for part, shape, leaf in zip(parts, shapes, leaves)]
+        return jax.tree_util.tree_unflatten(tree, made), NoiseState(now.step + 1)
+
+    return optax.GradientTransformation(init, update)

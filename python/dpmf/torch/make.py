@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a model, its optimizer and a mechanism to a private step: what is given is checked here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional
+
+import torch
+
+from .. import errors
+from .._library import integer, real
+from ..keys import KeyLike
+from ..mechanism import Mechanism
+from .batches import BatchSampler
+from .group import rank_of
+from .parameters import check_layers
+from .private import Private
+from .sharded import is_sharded
+from .taken import taken_of
+
+
+def make_private(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    mechanism: Mechanism,
+    clip_norm: float,
+    expected_batch: Optional[float] = None,
+    *,
+    loss: Optional[Callable[..., torch.Tensor]] = None,
+    clipping: str = "per-example",
+    tell: Any = (),
+    sampler: Any = None,
+    key: KeyLike = None,
+    chunk: Optional[int] = None,
+    process_group: Any = None,
+    noise: str = "host",
+    state: Any = None,
+    label: Optional[str] = None,
+    prefetch: bool = False,
+    lookahead: int = 0,
+    scratch: Any = None,
+    threads: int = 0,
+) -> Private:
+    """A private training step for a model and its optimizer.
+
+    mechanism        must be calibrated (have a sigma); a file's claims are computed again
+    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
+    expected_batch   what sums are divided by; the sampler's, where one is given
+    loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
+                     as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
+    clipping         "per-example": every example's gradient, clipped and summed exactly. "ghost": by Opacus, in two backward
+                     passes, for models whose gradients of a batch do not fit; its bound holds up to rounding. "auto": ghost
+                     where it is possible and the gradients of a batch are above 2^26 numbers; `clipping` and
+                     `clipping_reason` of what is returned say which and why, and so does its statement
+    tell             what `step` gives beside: "loss", the mean loss of this process's examples, "clipped", the part of them whose
+                     gradients were clipped, or both. Neither is private, and the statement says so
+    sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
+                     resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
+                     is that of the run that happened. None: the same, by units= at every step
+    key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
+                     cannot be resumed
+    chunk            examples that are worked on at once. None: as many as a quarter of the free memory holds (a run that is
+                     resumed takes those of its checkpoint); ghost: all that `accumulate` is given
+    process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
+                     added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
+                     process needs the same key and a BatchSampler, and must call `step` for its part of every batch
+    noise            "host", the only one: rows are made by the library on the CPU, whatever the device
+    state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
+    """
+    if noise == "device":
+        raise errors.UnsupportedError(
+            "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
+            "to the device by themselves; leave noise= out"
+        )
+    if noise != "host":
+        raise errors.ArgumentError("noise = %r, accepted: host" % noise)
+    options = {
+        "state": state,
+        "label": label,
+        "prefetch": prefetch,
+        "lookahead": lookahead,
+        "scratch": scratch,
+        "threads": threads,
+    }
+    check_arguments(model, optimizer, mechanism)
+    if clip_norm == "adaptive":  # Andrew et al. 2021
+        raise errors.UnsupportedError(
+            "clip_norm = 'adaptive': the rows of a run are correlated and have one scale, that of one clip norm; a norm that "
+            "follows the data from step to step is covered for independent noise only. A number is accepted"
+        )
+    clip_norm, expected_batch = real(clip_norm, "clip_norm"), real(expected_batch, "expected_batch", optional=True)
+    chunk = integer(chunk, "chunk", optional=True)
+    if loss is not None and not callable(loss):
+        raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
+    mechanism.confirm()
+    if not 2.0**-100 <= clip_norm <= 2.0**100:
+        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    if chunk is not None and chunk < 1:
+        raise errors.ArgumentError("chunk = %d, accepted: 1 or more" % chunk)
+    rank, world = rank_of(process_group)
+    if world > 1 and key is None:
+        raise errors.ArgumentError("key: %d processes need the same one" % world)
+    batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
+    check_part(batches, rank, world)
+    taken = taken_of(mechanism, sampler)
+    if expected_batch is None and isinstance(batches, BatchSampler):
+        expected_batch = batches.expected_batch
+    if expected_batch is None or not (expected_batch > 0 and math.isfinite(expected_batch)):
+        raise errors.ArgumentError(
+            "expected_batch = %s, accepted: a finite number above 0, or a sampler that has one" % expected_batch
+        )
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module
+    check_layers(model)
+
+    private = Private(
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options
+    )
+    if isinstance(batches, BatchSampler):
+        batches.follow(lambda: private.noise.step, private._may_go_on)
+    private._group.broadcast_(list(model.parameters()) + list(model.buffers()))
+    return private
+
+
+def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:
+    """Raises unless they are what their names say, and the mechanism has its sigma."""
+    for name, value, kind in (
+        ("model", model, torch.nn.Module),
+        ("optimizer", optimizer, torch.optim.Optimizer),
+        ("mechanism", mechanism, Mechanism),
+    ):
+        if not isinstance(value, kind):
+            raise errors.ArgumentTypeError("%s is a %s, a %s is accepted" % (name, type(value).__name__, kind.__name__))
+    if mechanism.sigma is None:
+        raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
+    for name, p in model.named_parameters():
+        if is_sharded(p):
+            raise errors.UnsupportedError(
+                "%s is a DTensor: gradients of examples of a sharded model (fully_shard, tensor parallel) are not formed here. "
+                "dpmf.torch.ShardedNoise adds the noise of each process's own shards to sums that were clipped elsewhere"
+                % name
+            )
+
+
+def check_part(batches: Any, rank: int, world: int) -> None:
+    """Raises unless the sampler gives this process its own part of every batch."""
+    if not isinstance(batches, BatchSampler):
+        if world > 1:
+            raise errors.ArgumentError(
+                "sampler: %d processes need a BatchSampler, which gives each its part of every batch: the same examples in "
+                "two processes would count twice" % world
+            )
+    elif (batches.rank, batches.world) != (rank, world):
+        raise errors.ArgumentError(
+            "the sampler is for process %d of %d, and this is process %d of %d"
+            % (batches.rank, batches.world, rank, world)
+        )
