@@ -10,10 +10,10 @@
  * stay integers until they are printed. Numbers that could not be held in all steps are refused.
  */
 #include "fixed.h"
-#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "privacy/ledger.h"
 #include "problem.h"
 #include "progress.h"
 #include "rows.h"
