@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "account.h"
-#include "compose.h"
 #include "options/verbs.h"
+#include "privacy/account.h"
+#include "privacy/compose.h"
 #include "problem.h"
 #include "progress.h"
 

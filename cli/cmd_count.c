@@ -4,9 +4,9 @@
  * count/lines.c), batches of answers released in the order that count/release.c explains.
  */
 #include "count/count.h"
-#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
+#include "privacy/ledger.h"
 #include "problem.h"
 #include "progress.h"
 

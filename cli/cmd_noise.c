@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
-#include "ledger.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "privacy/ledger.h"
 #include "problem.h"
 #include "progress.h"
 #include "rows.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ledger.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "privacy/ledger.h"
 #include "progress.h"
 
 #include <math.h>
@@ -55,11 +55,12 @@ static void print_table(text_buffer *t, const dpmf_verification *v) {
 static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
     const double budget = dpmf_ledger_budget_epsilon(ledger);
     const bool ok = budget == 0.0 || found->epsilon <= budget * (1.0 + 1e-9);
-    const char *how = budget == 0.0            ? "the ledger has no budget"
-                      : found->total_mu > 0.0 ? "all entries composed; Gaussian, so that a budget fixed beforehand allows "
-                                                "runs chosen one after the other (Smith and Thakurta 2022)"
-                                              : "all entries composed; holds for a list that did not depend on what was "
-                                                "released";
+    const char *how = budget == 0.0 ? "the ledger has no budget"
+                      : found->total_mu > 0.0
+                          ? "all entries composed; Gaussian, so that a budget fixed beforehand allows "
+                            "runs chosen one after the other (Smith and Thakurta 2022)"
+                          : "all entries composed; holds for a list that did not depend on what was "
+                            "released";
     if (option_given(given, OPTION_JSON)) {
         json_begin(t);
         json_bool(t, "ok", ok);

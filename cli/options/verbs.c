@@ -184,7 +184,8 @@ const verb_row verbs[VERB_TOTAL] = {
             .description =
                 "Computes sensitivity, losses, bounds and privacy again, by another route where there is one: up to "
                 "2000 steps the decoder is read off the noise stream itself. Checks the digest, and the noise's law "
-                "by a short test. Says what was and what was not proven. Of a ledger FILE: all entries composed, against its "
+                "by a short test. Says what was and what was not proven. Of a ledger FILE: all entries composed, "
+                "against its "
                 "budget. Exit code 3 says that something does not "
                 "hold.",
             .run = cmd_verify,

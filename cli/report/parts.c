@@ -46,14 +46,16 @@ static void add_runs(const report *r, text_buffer *t) {
 }
 
 void table_parts(const report *r, text_buffer *t) {
-    text_add(t, "<h3>A part of the run, and several runs</h3>\n<p>At the same noise and delta. A stop that looked at results or "
+    text_add(t, "<h3>A part of the run, and several runs</h3>\n<p>At the same noise and delta. A stop that looked at "
+                "results or "
                 "data has the epsilon of the whole run. Simulated accounts have none of these.</p>\n");
     table_begin(t, "epsilon of a part of the run and of several runs", "Released|#ε|Kind|By");
     add_first(r, t, r->steps / 4);
     add_first(r, t, r->steps / 2);
     add_first(r, t, r->steps / 4 * 3);
     add_runs(r, t);
-    add_tuning(r, t, "poisson:10", "the best of 10 runs on average, Poisson's law", "Papernot and Steinke 2022, Theorem 6");
+    add_tuning(r, t, "poisson:10", "the best of 10 runs on average, Poisson's law",
+               "Papernot and Steinke 2022, Theorem 6");
     add_tuning(r, t, "negative-binomial:1,0.1", "the best of 10 runs on average, geometric law",
                "Papernot and Steinke 2022, Theorem 2");
     table_end(t);

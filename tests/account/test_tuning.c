@@ -26,7 +26,7 @@ static double epsilon_of(double sigma, double delta, const dpmf_account_options 
 }
 
 /* A Gaussian with epsilon 1 at delta 1e-6; values of a program of its own, to three decimals. */
-static void test_known_values_come_out(void **state) {
+static void test_the_known_values_are_met(void **state) {
     dpmf_privacy one;
     (void)state;
     check_ok(dpmf_calibrate_sigma(1, 1e-6, NULL, &one));
@@ -84,7 +84,7 @@ static void test_more_runs_cost_more(void **state) {
     }
 }
 
-static void test_texts_are_read_and_written(void **state) {
+static void test_texts_there_and_back(void **state) {
     static const char *const accepted[] = {"poisson:10", "negative-binomial:0,0.25", "negative-binomial:-0.5,1"};
     static const char *const refused[] = {"",
                                           "poisson",
@@ -123,12 +123,9 @@ static void test_what_has_no_divergences_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_values_come_out),
-        cmocka_unit_test(test_no_worse_than_any_orders),
-        cmocka_unit_test(test_one_run_is_the_run),
-        cmocka_unit_test(test_more_runs_cost_more),
-        cmocka_unit_test(test_texts_are_read_and_written),
-        cmocka_unit_test(test_what_has_no_divergences_is_refused),
+        cmocka_unit_test(test_the_known_values_are_met), cmocka_unit_test(test_no_worse_than_any_orders),
+        cmocka_unit_test(test_one_run_is_the_run),       cmocka_unit_test(test_more_runs_cost_more),
+        cmocka_unit_test(test_texts_there_and_back),     cmocka_unit_test(test_what_has_no_divergences_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,25 @@ class Poisson(Case):
                          "1e12")
         self.assertGreaterEqual(huge["epsilon"], 0)
 
+    def test_the_largest_probability_needs_none_to_begin_with(self):
+        budget = ["account", "--sigma", 1, "--epsilon", 3, "--delta", 1e-6, "--compositions", 100, "--largest", "probability"]
+        given = self.json(*budget, "--sampling", "poisson:0.3")["sampling"]
+        self.assertEqual(self.json(*budget)["sampling"], given)
+        self.assertEqual(self.json(*budget, "--sampling", "poisson")["sampling"], given)
+        self.assertEqual(self.json(*budget, "--sampling", "block-cyclic:4")["sampling"],
+                         self.json(*budget, "--sampling", "block-cyclic:0.1,4")["sampling"])
+        self.refused(2, "account", "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson", says="values are needed")
+
+    def test_a_delta_of_one_over_the_units_is_warned_of(self):
+        at = ["account", "--sigma", 5, "--delta", 1e-3, "--units"]
+        self.assertIn("warning", self.ok(*at, 1000))
+        self.assertNotIn("warning", self.ok(*at, 999))
+        self.assertFalse(self.json(*at, 1000)["delta_below_one_unit"])
+        design = ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-2, "--families", "identity",
+                  "--no-bench", "--units"]
+        self.assertIn("warning: delta is 1/units or more", self.ok(*design, 100))
+        self.assertTrue(self.json(*design, 99)["delta_below_one_unit"])
+
     def test_the_largest_steps_and_probability_keep_the_budget(self):
         budget = ["account", "--sigma", 1, "--epsilon", 3, "--delta", 1e-6]
         found = self.json(*budget, "--sampling", "poisson:0.01", "--largest", "steps")

@@ -47,6 +47,17 @@ BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
 IDENTITY = ["evaluate", "--family", "identity"]
 
 
+class Bytes(Case):
+    def test_memory_is_written_as_people_write_it(self):
+        at = ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-6, "--families", "identity", "--no-bench"]
+        for accepted in ("1GB", "2g", "1T", "500M", "4GiB", "1TiB", "1.5G", "2tb", "9e9", "70000", "70000B", "100kb"):
+            self.json(*at, "--memory", accepted)
+        for refused in ("1kk", "GB", "1GBB", "1Gi", "x", "1 GB", "", "9999999T"):
+            self.refused(2, *at, "--memory", refused)
+        self.refused(1, *at, "--memory", "1B", says="memory of 1 bytes")
+        self.refused(1, *at, "--memory", "2k", says="memory of 2000 bytes")
+
+
 class Verbs(Case):
     def test_the_version_is_printed(self):
         self.assertRegex(self.ok("--version"), r"^dpmf \d+\.\d+\.\d+\n$")

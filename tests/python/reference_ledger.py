@@ -29,7 +29,7 @@ class Step:
         sigma, q = mpf(sigma), mpf(q)
         self.count, self.add, self.weights, self.logs = count, add, [], []
         shift = 0 if add else (c + 1) / sigma  # the integrand is a normal curve there at most
-        for k in range(-int(16 / step), int((16 + shift) / step) + 1):
+        for k in range(-int(14 / step), int((14 + shift) / step) + 1):
             u = k * mpf(step)
             self.weights.append(mpmath.exp(-u * u / 2) * step / mpmath.sqrt(2 * mp.pi))
             self.logs.append(mpmath.log(1 - q + q * mpmath.exp((2 * sigma * u - 1) / (2 * sigma * sigma))))
@@ -47,9 +47,9 @@ class Step:
 
 
 def log_delta(mu, runs, add, epsilon, fineness):
-    c, mu, epsilon = mpf(3), mpf(mu), mpf(epsilon)  # left of the saddle: some digits less, and a rule with larger steps
-    turn = 2 * mp.pi / (24 * mpf(fineness))  # its error: e^(-24 c), and e^(24 c) delta(epsilon + 24)
-    steps = [Step(*run, add, c, mpf("0.15") / mpf(fineness)) for run in runs]
+    c, mu, epsilon = mpf(1), mpf(mu), mpf(epsilon)  # left of the saddle: some digits less, but the rule's error is known
+    turn = 2 * mp.pi / (60 * mpf(fineness))  # the error: e^(-60 c), and e^(60 c) delta(epsilon + 60)
+    steps = [Step(*run, add, c, mpf("0.25") / mpf(fineness)) for run in runs]
     for step in steps:
         step.start(c, turn)
     total, j, first = mpf(0), 0, None
@@ -89,11 +89,16 @@ def cases():
 
 
 def main():
-    print("mu,runs,delta,epsilon_peer,log_delta")
-    for mu, runs, delta in cases():
+    """All cases with their header, or FIRST to LAST-1 without."""
+    chosen = list(cases())
+    if len(sys.argv) == 3:
+        chosen = chosen[int(sys.argv[1]) : int(sys.argv[2])]
+    else:
+        print("mu,runs,delta,epsilon_peer,log_delta")
+    for mu, runs, delta in chosen:
         epsilon = peer(mu, runs, delta)
         coarse, add = max((log_delta(mu, runs, add, epsilon, "1"), add) for add in (False, True))
-        fine = log_delta(mu, runs, add, epsilon, "1.3")
+        fine = log_delta(mu, runs, add, epsilon, "1.25")
         assert abs(fine - coarse) < mpf(10) ** -12 * abs(fine), (mu, runs, coarse, fine)
         print("%r,%s,%r,%.17g,%s" % (mu, " ".join("%r:%r:%d" % run for run in runs), delta, epsilon, mpmath.nstr(fine, 20)))
         sys.stdout.flush()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "account.h"
+#include "privacy/account.h"
 
 #include <math.h>
 #include <stdio.h>

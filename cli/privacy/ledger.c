@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ledger.h"
+#include "privacy/ledger.h"
 
 #include "output.h"
 #include "progress.h"

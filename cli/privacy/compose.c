@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compose.h"
+#include "privacy/compose.h"
 
-#include "ledger.h"
 #include "output.h"
+#include "privacy/ledger.h"
 #include "problem.h"
 #include "progress.h"
 
