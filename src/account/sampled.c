@@ -196,8 +196,9 @@ dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, doubl
     double sigma = unamplified_sigma(q, epsilon, delta);
     const double whole = delta;
     if (is_bounded(q, delta)) {
-        const dpmf_i_account_product_options options = bounding(q);
+        dpmf_i_account_product_options options = bounding(q);
         double found = 0;
+        if (q->unasked_slack) options.relative *= 1.6; /* coarser than a look back at epsilon, which must not fail */
         TRY(dpmf_i_account_correlated_sigma(&s, epsilon, log(delta), &options, &found));
         found /= q->options.sigma_unit * q->scheme.norm;
         *out = dpmf_i_account_question_answer(q, fmin(found, sigma), epsilon, delta);

@@ -74,12 +74,10 @@ dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *m, const 
 
 static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
     dpmf_account_options how = dpmf_mechanism_account(m);
-    const dpmf_sampling_kind kind = m->sampling.kind;
-    const int simulated = kind == DPMF_SAMPLING_BALLS_IN_BINS || kind == DPMF_SAMPLING_MIN_SEPARATION;
     if (m->epsilon == 0) return DPMF_OK;
     how.run = *run;
     TRY(dpmf_account_epsilon(m->sigma, m->delta, &how, found));
-    if (found->epsilon <= m->epsilon * (1 + (simulated ? SIMULATION : CALIBRATION))) return DPMF_OK;
+    if (found->epsilon <= m->epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
                             "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
                             m->epsilon, m->delta, found->epsilon);

@@ -10,7 +10,9 @@
  *                             by quadrature; calibration uses its closed form (Balle and Wang 2018, Theorem 8)
  *     Poisson, block-cyclic   epsilon by inversion of the moment generating function; sigma comes from the certified
  *                             bound, so the contour's epsilon, near exact, must not exceed the claim
- *     others                  there is no second route
+ *     caps, allocation, bins  epsilon at sigma and delta by the certified account, named with its theorem: the same curves, read
+ *                             the other way
+ *     simulation              there is no second route
  *
  * With x = x0 + y, x0 = epsilon/mu + mu/2 where the two densities cross, delta = int_0^inf phi(x0 - mu + y)
  * (1 - e^(-mu y)) dy, smooth and falling: y = exp(s - e^-s) makes the trapezoidal rule converge doubly exponentially.
@@ -71,6 +73,29 @@ static dpmf_status check_sampled(dpmf_i_verify *v) {
     return DPMF_OK;
 }
 
+/* From sigma and delta back to epsilon by the account that calibration used, which is certified in this direction too. */
+static dpmf_status check_back(dpmf_i_verify *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_privacy found = {0};
+    how.run = *v->run;
+    dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
+    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK) {
+        dpmf_i_verify_check_skip(v->out, "epsilon", "it cannot be had here: %s", dpmf_last_error());
+        return DPMF_OK;
+    }
+    const dpmf_check check = {.name = "epsilon",
+                              .ok =
+                                  found.epsilon <= m->epsilon * (1 + 1e-3) && found.epsilon >= m->epsilon * (1 - LOOSE),
+                              .claimed = m->epsilon,
+                              .found = found.epsilon,
+                              .tolerance = 1e-3}; /* each of the two bounds has a slack of its own */
+    dpmf_i_verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method,
+                            dpmf_kind_name(found.kind));
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
@@ -95,8 +120,10 @@ dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
                               dpmf_kind_name(found.kind));
     if (dpmf_sampling_is_none(&m->sampling))
         check_unsampled(v);
-    else if (dpmf_i_account_sampling_composes(&m->sampling))
+    else if (dpmf_i_account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
         return check_sampled(v);
+    else if (found.confidence == 0)
+        return check_back(v);
     else
         dpmf_i_verify_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");
     return DPMF_OK;

@@ -68,7 +68,7 @@ class Streams(Case):
         code, _, err = run(*base, "--batch-cap", 22, "--checkpoint", self.path("free"))
         self.assertEqual(code, 2)
         self.assertIn("another --batch", err)
-        self.refused(2, "train", self.path("free.mechanism"), "--train-csv", data, "--batch-cap", 22, says="--batch-cap")
+        self.refused(2, "train", self.path("free.mechanism"), *base[1:5], "--batch-cap", 22, says="--batch-cap")
 
     def test_epsilon_that_rests_on_sampling(self):
         """A mechanism whose epsilon rests on secret sampling was taken by count, which draws nothing, and called private.

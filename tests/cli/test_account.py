@@ -252,11 +252,26 @@ class Loaders(Case):
         capped = self.json(*arguments, "--batch-cap", 589, "--units", 50000)
         self.near(capped["epsilon"], 1.869, 1e-3)
         self.assertIn("capped", capped["method"])
-        self.assertIn("capped", capped["statement"])
+        self.assertIn("At most 589 take part", capped["statement"])
+        self.assertEqual(capped["sampling"], "poisson:0.01,cap:589:50000")
+        again = self.json(*arguments[:6], "poisson:0.01,cap:589:50000", *arguments[7:])
+        self.assertEqual(again["epsilon"], capped["epsilon"])
         self.assertEqual(self.json(*arguments, "--batch-cap", 50000, "--units", 50000)["epsilon"], free)
         self.refused(2, *arguments, "--batch-cap", 589, says="--units")
-        self.refused(1, "account", "--sigma", 1, "--delta", 1e-5, "--sampling", "min-sep:0.1,2", "--compositions", 4,
-                     "--batch-cap", 5, "--units", 50, says="min-sep")
+        self.refused(2, *arguments, "--batch-cap", "auto", "--units", 50000, says="design")
+        self.refused(1, "account", "--sigma", 1, "--delta", 1e-5, "--sampling", "balls-in-bins:4", "--compositions", 4,
+                     "--batch-cap", 5, "--units", 50, says="balls-in-bins")
+
+    def test_bins_of_correlated_noise_are_bounded_without_simulation(self):
+        path = self.path("bsr.dpmf")
+        self.ok("evaluate", "--family", "bsr", "--bands", 4, "--steps", 48, "--participation", "cyclic:3,16", "-o", path)
+        found = self.json("account", path, "--sampling", "balls-in-bins:16", "--sigma", 2, "--delta", 1e-9)
+        self.assertIn("Gram matrix", found["method"])
+        self.assertEqual((found["kind"], found["confidence"]), ("upper bound", None))
+        self.assertLess(found["epsilon"], 0.95 * found["epsilon_without_sampling"])
+        forced = self.json("account", path, "--sampling", "balls-in-bins:16", "--sigma", 2, "--delta", 1e-5, "--engine",
+                           "connect-the-dots")
+        self.assertLess(forced["epsilon"], found["epsilon"])
 
     def test_runs_on_the_same_data_compose(self):
         one, two = self.path("one.dpmf"), self.path("two.dpmf")

@@ -96,6 +96,17 @@ class Runs(Training):
         self.assertEqual((answer["unit"], answer["units"], answer["examples"]), ("user", 40, 600))
         self.assertIn("one user", answer["statement"])
 
+    def test_batches_with_a_cap_and_allocated_batches_train(self):
+        capped = self.train(*self.plan, *self.private, "--batch-cap", "66")
+        self.assertRegex(capped["sampler"], r"poisson:0\.1,cap:66:600")
+        self.assertIn("At most 66 take part", capped["statement"])
+        free = self.train(*self.plan, *self.private)
+        self.assertGreater(capped["sigma"], free["sigma"])
+        once = self.train(*self.plan, *self.private[:4], "--sampling", "allocation")
+        self.assertEqual(once["sampler"], "allocation:1,10")
+        self.assertIn("exactly 1 of 10 steps", once["statement"])
+        self.assertLess(once["sigma"], free["sigma"])
+
     def test_one_key_is_one_run_whatever_the_threads(self):
         """One key is one run, whatever the threads; another key or setting is another."""
         made = {}
