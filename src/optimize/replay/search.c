@@ -24,6 +24,9 @@ typedef dpmf_i_optimize_replay_result result_t;
 
 enum { ITERATIONS = 400, PAIRS = 30, PAST = 10 };
 static const double DECREASE = 1e-5;
+static const double LONG_DECREASE =
+    3e-5; /* of long runs, where the last part in ten thousand takes a third of the time */
+enum { LONG_STEPS = 50000 };
 
 void dpmf_i_optimize_replay_result_free(result_t *result) {
     dpmf_i_strategy_replay_shape_free(&result->shape);
@@ -60,8 +63,9 @@ static dpmf_status descend(work_t *w, const options_t *o, result_t *result) {
     const int64_t count = dpmf_i_strategy_replay_count(&w->c.shape);
     search s = {.work = w};
     const dpmf_i_base_objective objective = {.count = count, .context = &s, .value = objective_value};
+    const double settled = w->c.shape.steps > LONG_STEPS ? LONG_DECREASE : DECREASE;
     const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = o->decrease > 0 ? o->decrease : DECREASE,
+                                                  .decrease = o->decrease > 0 ? o->decrease : settled,
                                                   .past = PAST,
                                                   .iterations = o->iterations > 0 ? o->iterations : ITERATIONS,
                                                   .pairs = PAIRS,

@@ -11,7 +11,6 @@
  * difference of the last two lengths, a little less of it each time, leads on to the next. Momentum has a length of its
  * own, and of this nothing holds: there positions correspond by their share of the epoch.
  */
-#include "base/linalg.h"
 #include "base/memory.h"
 #include "optimum/epochs/epochs.h"
 #include "workload/workload.h"
@@ -21,35 +20,6 @@
 
 enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 24, SHORT = 32, SHORT_STEPS = 12 };
 static const double ONWARD = 0.8; /* of the last change, from one length to the next */
-
-/*
- * Where there is nothing shorter: V = X^-1 A'A X^-1 at the optimum, and A'A of prefix sums has the correlations
- * sqrt((n - u)/(n - t)) between steps t < u; X takes a part of them away. The diagonal falls along the epoch.
- */
-dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *c) {
-    const double kept = 0.8, slope = 0.2;
-    const int64_t k = c->epochs->k, b = c->epochs->b;
-    double *l = NULL;
-    TRY(dpmf_i_base_alloc_doubles(k * k, "a factor of V", &l));
-    for (int64_t i = 0; i < b; i++) {
-        const double share = ((double)i + 0.5) / (double)b;
-        double *m = c->y + b + i * c->correlations;
-        c->y[i] = -slope * log(share / (1 - share));
-        for (int64_t e = 0; e < k; m += e, e++) {
-            double left = 1;
-            for (int64_t f = 0; f < e; f++) {
-                const double wanted = kept * sqrt(((double)(k - e) - share) / ((double)(k - f) - share));
-                l[e * k + f] = (wanted - dpmf_i_base_dot(f, l + e * k, l + f * k)) / l[f * k + f];
-                left -= l[e * k + f] * l[e * k + f];
-            }
-            l[e * k + e] = sqrt(left); /* 1 - kept at least: part of the identity is in it */
-            for (int64_t f = 0; f < e; f++)
-                m[f] = l[e * k + f] / l[e * k + e];
-        }
-    }
-    dpmf_i_base_free(l);
-    return DPMF_OK;
-}
 
 /* The fine step that coarse step t stands for. */
 static int64_t fine_step(const dpmf_i_optimum_epochs *e, int64_t coarse, int64_t t) {
