@@ -38,6 +38,24 @@ static void test_one_epoch_takes_a_tvblt_next_to_the_optimum(void **state) {
     }
 }
 
+/* Every family is optimized for both losses where the max loss is asked for. */
+static void test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss(void **state) {
+    (void)state;
+    static const struct {
+        const char *workload;
+        int64_t steps, epochs;
+    } CASES[] = {{"prefix", 40, 4}, {"momentum:0.9", 30, 1}, {"momentum:0.9,cooldown:0.3:0.1", 24, 2}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        dpmf_design_options o = quick_options(CASES[i].epochs);
+        dpmf_design *rms = make_design(CASES[i].workload, CASES[i].steps, &o);
+        o.loss = DPMF_LOSS_MAX;
+        dpmf_design *max = make_design(CASES[i].workload, CASES[i].steps, &o);
+        assert_true(chosen_of(max)->noise_max <= 1.001 * chosen_of(rms)->noise_max);
+        dpmf_design_free(max);
+        dpmf_design_free(rms);
+    }
+}
+
 /* ---- what is true of every design ---- */
 
 static void check_order(const dpmf_design *d, const dpmf_design_options *o) {
@@ -361,6 +379,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_amplified_design_at_epsilon_1_is_the_published_one),
         cmocka_unit_test(test_one_epoch_takes_a_tvblt_next_to_the_optimum),
+        cmocka_unit_test(test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss),
         cmocka_unit_test(test_every_design_keeps_its_promises),
         cmocka_unit_test(test_replacing_a_unit_doubles_the_noise),
         cmocka_unit_test(test_a_design_without_times_is_the_same_for_any_threads),

@@ -225,7 +225,7 @@ static inline rival_setting rival_random(int i, uint64_t *seed, int64_t least, i
     static const int rows[] = {0, 0, 4, 7, 40};
     static const double epsilons[] = {8, 1, 3};
     const double at = 0.5 * (check_random(seed) + 1), passes = 0.5 * (check_random(seed) + 1);
-    const int64_t steps = least + (int64_t)((double)(most - least) * pow(at, 7));
+    const int64_t steps = (int64_t)((double)least * pow((double)most / (double)least, at * at));
     int64_t epochs = i % 4 == 0 ? 1 : 2 + (int64_t)(8 * passes * passes);
     if (epochs > steps / 2) epochs = steps / 2;
     return (rival_setting){workloads[i % 7], steps,       epochs,         i % 3 == 2 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS,
