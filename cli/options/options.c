@@ -697,8 +697,8 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | NOISE | COUNT | INSPECT |
-                              REPRODUCE | BENCH | HELP | TRAIN,
+                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | QUERY | NOISE | COUNT |
+                              INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
                      .help = "explain the verb and its options"},
 };
 
