@@ -3,63 +3,17 @@
  * dpmf query: how sure a released stream is. Everything is post-processing of what count has written: estimates from its
  * lines, standard deviations from the mechanism (src/error/query.c).
  */
-#include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 #include "released.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-typedef struct span {
-    int64_t first, last; /* lines, from 1, both included; 0: none */
-} span;
 
 /* ---- one number ---- */
 
-static int read_span(const arguments *given, option_id option, int64_t lines, span *out) {
-    const char *text = given->text[option];
-    char first[64], shown[SHOWN];
-    if (text == NULL) return 0;
-    const char *colon = strchr(text, ':');
-    const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
-    if (colon != NULL && length < sizeof first) {
-        memcpy(first, text, length);
-        first[length] = '\0';
-        if (read_count(first, &out->first) && read_count(colon + 1, &out->last) && out->first >= 1 &&
-            out->first <= out->last && out->last <= lines)
-            return 0;
-    }
-    return fail(EXIT_USAGE, "--%s %s: A:B is accepted, with 1 <= A <= B <= %lld (the lines of the stream)",
-                options[option].name, show(text, shown), (long long)lines);
-}
-
-static double sum_over(const released *r, span s) {
-    if (s.first == 0) return 0.0;
-    return r->total[s.last - 1] - (s.first > 1 ? r->total[s.first - 2] : 0.0);
-}
-
-static void add_weights(double *weights, span s, double by) {
-    for (int64_t t = s.first; t >= 1 && t <= s.last; ++t)
-        weights[t - 1] += by;
-}
-
-static int find_deviation(const released *r, span plus, span minus, double *out) {
-    double *weights = allocate(r->lines, sizeof *weights);
-    if (weights == NULL) return fail_memory();
-    add_weights(weights, plus, 1.0);
-    add_weights(weights, minus, -1.0);
-    dpmf_run run = run_with(0);
-    dpmf_status status = dpmf_query_deviation(r->strategy, r->lines, weights, &run, out);
-    free(weights);
-    *out *= r->scale;
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 static int print_range(const arguments *given, const released *r, span plus, span minus, double deviation) {
-    const double level = given->number[OPTION_LEVEL], estimate = sum_over(r, plus) - sum_over(r, minus);
+    const double level = given->number[OPTION_LEVEL], estimate = released_sum(r, plus) - released_sum(r, minus);
     double times = 0.0;
     text_buffer t = {0};
     dpmf_status status = dpmf_query_multiplier(level, 1, &times);
@@ -90,12 +44,10 @@ static int print_range(const arguments *given, const released *r, span plus, spa
 static int answer_range(const arguments *given, const released *r) {
     span plus = {0}, minus = {0};
     double deviation = 0.0;
-    if (strcmp(dpmf_workload_text(r->workload), "prefix") != 0)
-        return fail(EXIT_UNABLE, "--range: the stream's workload is %s; running sums (prefix) are accepted",
-                    dpmf_workload_text(r->workload));
-    int code = read_span(given, OPTION_RANGE, r->lines, &plus);
-    if (code == 0) code = read_span(given, OPTION_MINUS, r->lines, &minus);
-    if (code == 0) code = find_deviation(r, plus, minus, &deviation);
+    int code = released_span(r, "--range", given->text[OPTION_RANGE], &plus);
+    if (code == 0 && option_given(given, OPTION_MINUS))
+        code = released_span(r, "--minus", given->text[OPTION_MINUS], &minus);
+    if (code == 0) code = released_deviation(r, plus, minus, &deviation);
     return code != 0 ? code : print_range(given, r, plus, minus, deviation);
 }
 

@@ -41,10 +41,19 @@ static int make_page(report *r, text_buffer *t) {
     return code;
 }
 
+static int report_on_stream(const arguments *given) {
+    text_buffer t = {0};
+    int code = report_stream(given, &t);
+    if (code == 0) code = write_page(given->text[OPTION_OUT], &t);
+    text_free(&t);
+    return code;
+}
+
 int cmd_report(const arguments *given) {
     report r = {.given = given, .run = run_with((int)given->count[OPTION_THREADS])};
     text_buffer t = {0};
     if (!option_given(given, OPTION_OUT)) return fail(EXIT_USAGE, "--out is needed: -o PAGE.html, the page to write");
+    if (option_given(given, OPTION_MECHANISM)) return report_on_stream(given);
     const char *slash = strrchr(given->operand, '/');
     r.name = slash != NULL ? slash + 1 : given->operand;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &r.mechanism);

@@ -143,3 +143,45 @@ void released_free(released *r) {
     dpmf_mechanism_free(r->mechanism);
     *r = (released){0};
 }
+
+/* ---- ranges ---- */
+
+int released_span(const released *r, const char *name, const char *text, span *out) {
+    char first[64], shown[SHOWN];
+    if (strcmp(dpmf_workload_text(r->workload), "prefix") != 0)
+        return fail(EXIT_UNABLE, "%s: the stream's workload is %s; running sums (prefix) are accepted", name,
+                    dpmf_workload_text(r->workload));
+    const char *colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    if (colon != NULL && length < sizeof first) {
+        memcpy(first, text, length);
+        first[length] = '\0';
+        if (read_count(first, &out->first) && read_count(colon + 1, &out->last) && out->first >= 1 &&
+            out->first <= out->last && out->last <= r->lines)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "%s %s: A:B is accepted, with 1 <= A <= B <= %lld (the lines of the stream)", name,
+                show(text, shown), (long long)r->lines);
+}
+
+double released_sum(const released *r, span s) {
+    if (s.first == 0) return 0.0;
+    return r->total[s.last - 1] - (s.first > 1 ? r->total[s.first - 2] : 0.0);
+}
+
+static void add_weights(double *weights, span s, double by) {
+    for (int64_t t = s.first; t >= 1 && t <= s.last; ++t)
+        weights[t - 1] += by;
+}
+
+int released_deviation(const released *r, span plus, span minus, double *out) {
+    double *weights = allocate(r->lines, sizeof *weights);
+    if (weights == NULL) return fail_memory();
+    add_weights(weights, plus, 1.0);
+    add_weights(weights, minus, -1.0);
+    dpmf_run run = run_with(0);
+    dpmf_status status = dpmf_query_deviation(r->strategy, r->lines, weights, &run, out);
+    free(weights);
+    *out *= r->scale;
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}

@@ -559,18 +559,19 @@ const option_row options[OPTION_TOTAL] = {
                      .number_low = 1e-20,
                      .number_high = 1e20,
                      .preset = "1",
-                     .verbs = NOISE | COUNT | QUERY | TRAIN,
+                     .verbs = NOISE | COUNT | QUERY | REPORT | TRAIN,
                      .help = "the most that one privacy unit adds to a row, in l2 norm"},
     [OPTION_MECHANISM] = {.name = "mechanism",
                           .kind = KIND_FILE,
                           .argument = "FILE",
-                          .verbs = QUERY,
+                          .verbs = QUERY | REPORT,
                           .help = "the mechanism file that the stream was made with"},
     [OPTION_RANGE] = {.name = "range",
                       .kind = KIND_TEXT,
                       .argument = "A:B",
-                      .verbs = QUERY,
-                      .help = "the sum over the lines A to B, both included, from 1"},
+                      .verbs = QUERY | REPORT,
+                      .help =
+                          "the sum over the lines A to B, both included, from 1. report: several, joined by commas"},
     [OPTION_MINUS] = {.name = "minus",
                       .kind = KIND_TEXT,
                       .argument = "A:B",
@@ -582,7 +583,7 @@ const option_row options[OPTION_TOTAL] = {
                       .number_low = 1e-6,
                       .number_high = 1,
                       .preset = "0.95",
-                      .verbs = QUERY,
+                      .verbs = QUERY | REPORT,
                       .help = "probability that an interval holds the truth, or that all bands do"},
     [OPTION_COLUMN] =
         {.name = "column",
@@ -591,7 +592,7 @@ const option_row options[OPTION_TOTAL] = {
          .count_low = 1,
          .count_high = 1000000,
          .preset = "1",
-         .verbs = QUERY,
+         .verbs = QUERY | REPORT,
          .help =
              "which of the stream's columns, from 1. A time that is a number counts as one; in JSON lines it does not"},
     [OPTION_CDF] = {.name = "cdf",
@@ -833,7 +834,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT |
+                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE | COUNT |
                               INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
                      .help = "explain the verb and its options"},
 };

@@ -193,14 +193,18 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_REPORT] =
         {
             .name = "report",
-            .usage = "report FILE --out PAGE.html [OPTION]...",
+            .usage = "report FILE --out PAGE.html [OPTION]...\n"
+                     "report STREAM --mechanism FILE [--range A:B,...] --out PAGE.html [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
             .summary = "one page with the statement, the comparison and the pictures",
             .description =
                 "Writes a self-contained HTML page about a mechanism file: the privacy statement, the comparison "
                 "with other families at equal privacy, C and its inverse, coefficients, the error of every step "
-                "beside the optimum's, noise against bands and buffers, epsilon against delta, and what it costs.",
+                "beside the optimum's, noise against bands and buffers, epsilon against delta, and what it costs. With "
+                "--mechanism about a STREAM that count has written: its totals with bands that hold together at "
+                "--level, "
+                "the ranges asked for with their intervals, and the statement.",
             .run = cmd_report,
         },
     [VERB_REPRODUCE] =

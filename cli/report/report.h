@@ -114,4 +114,7 @@ void details_end(text_buffer *t);
 /* What a rival is called: family, and what tells it from others of the family. Plain text. */
 const char *rival_name(const dpmf_candidate *c, char out[160]);
 
+/* A whole page about a stream that count has written (report/stream.c): 0, or the exit code after a message. */
+int report_stream(const arguments *given, text_buffer *t);
+
 #endif

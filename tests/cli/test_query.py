@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpmf query: how sure a released stream is; and streams without a horizon from the command line."""
 import math
+import os
 import subprocess
+import sys
 import unittest
 
 from harness import Case, DPMF
 
 
-class Query(Case):
+class Streams(Case):
     def stream(self, *arguments, family="unbounded", steps=1000, lines=60, clip=2):
         mechanism, stream = self.path("m"), self.path("stream")
         self.ok("evaluate", "--steps", steps, "--family", family, *arguments, "-o", mechanism)
@@ -22,6 +24,8 @@ class Query(Case):
     def query(self, mechanism, stream, *arguments):
         return self.json("query", stream, "--mechanism", mechanism, "--clip", "2", *arguments)
 
+
+class Query(Streams):
     def test_a_range_is_the_difference_of_totals_with_its_own_deviation(self):
         mechanism, stream, rows = self.stream(family="identity")
         found = self.query(mechanism, stream, "--range", "11:26", "--column", "2")
@@ -89,6 +93,40 @@ class Query(Case):
             self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", *arguments, says=message)
         self.refused(2, "query", stream, "--cdf", says="--mechanism")
         self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--column", "3", says="column 3")
+
+
+class Page(Streams):
+    def test_a_page_shows_the_totals_the_ranges_and_the_statement(self):
+        mechanism, stream, _ = self.stream()
+        page = self.path("page.html")
+        self.ok("report", stream, "--mechanism", mechanism, "--clip", "2", "--range", "11:20,21:30", "-o", page)
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        wanted = self.query(mechanism, stream, "--range", "21:30")
+        for words in ("<svg", "11:20", "21:30", "No guarantee is claimed", "unbounded", "%.4g" % wanted["deviation"]):
+            self.assertIn(words, text)
+        self.assertNotIn("nan", text)
+        self.assertNotIn("http://", text.replace("http://www.w3.org", ""))
+
+    def test_no_page_is_left_of_a_range_that_is_refused(self):
+        mechanism, stream, _ = self.stream()
+        before = self.left_behind()
+        self.refused(2, "report", stream, "--mechanism", mechanism, "--clip", "2", "--range", "1:5,9:3", "-o",
+                     self.path("page.html"), says="9:3")
+        self.assertEqual(self.left_behind(), before)
+
+    def test_the_example_of_five_years_of_hours_is_counted(self):
+        source = os.path.join(os.environ["DPMF_SOURCE"], "examples", "hourly_stream.py")
+        hours = subprocess.run([sys.executable, source, "--years", "0.1"], stdout=subprocess.PIPE, check=True).stdout
+        self.assertEqual(hours.count(b"\n"), 877)
+        mechanism, stream = self.path("m"), self.path("stream")
+        self.ok("evaluate", "--steps", "877", "--family", "unbounded", "-o", mechanism)
+        with open(stream, "wb") as out:
+            subprocess.run([DPMF, "count", mechanism, "--testing-seed", "1"], input=hours, stdout=out,
+                           stderr=subprocess.DEVNULL, check=True)
+        found = self.json("query", stream, "--mechanism", mechanism, "--range", "1:744", "--level", "0.999999")
+        january = sum(map(int, hours.split()[:744]))
+        self.assertTrue(found["lower"] < january < found["upper"])
 
 
 class Unbounded(Case):

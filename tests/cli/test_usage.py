@@ -9,9 +9,8 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "train", "inspect", "verify", "report",
-         "reproduce", "bench",
-         "help"]
+VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "inspect", "verify", "report",
+         "reproduce", "bench", "help"]
 LATER_VERBS = ["audit"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json",
@@ -38,9 +37,11 @@ COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input",
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
+           "query": ["clip", "mechanism", "range", "minus", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
-           "report": ["unit", "dim", "memory", "max-overhead", "threads", "out", "help"],
+           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "out",
+                      "help"],
            "bench": ["threads", "json", "help"],
            "reproduce": ["threads", "json", "markdown", "perturb", "help"], "help": ["man", "completion", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
