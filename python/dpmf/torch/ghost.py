@@ -79,6 +79,7 @@ if Hooks is not None:
                 for p in module.parameters(recurse=False):
                     owners[id(p)] = owners.get(id(p), 0) + 1
             self._shared = {p for p, count in owners.items() if count > 1}
+            self.outputs: List[torch.Tensor] = []
             self.NORM_SAMPLERS = {kind: _in_double(function) for kind, function in Hooks.NORM_SAMPLERS.items()}
             super().__init__(model, loss_reduction="sum", max_grad_norm=clip, use_ghost_clipping=True)
 
@@ -88,6 +89,8 @@ if Hooks is not None:
         def capture_activations_hook(self, module: Any, forward_input: Any, _forward_output: Any) -> None:
             self._set(module)
             super().capture_activations_hook(module, forward_input, _forward_output)
+            if self.hooks_enabled and isinstance(_forward_output, torch.Tensor) and _forward_output.requires_grad:
+                self.outputs.append(_forward_output)
 
         def capture_backprops_hook(self, module: Any, *arguments: Any, **named: Any) -> None:
             self._set(module)
@@ -95,6 +98,7 @@ if Hooks is not None:
 
         def reset(self) -> None:
             """Nothing of an earlier batch is left."""
+            self.outputs.clear()
             for module in self._module.modules():
                 module.__dict__.pop("activations", None)
                 module.__dict__.pop("max_batch_len", None)
@@ -117,6 +121,9 @@ class Ghost:
         self._model, self._trained, self._loss, self._clip = model, trained, loss, clip
         self._parameters = list(trained.values())
         self.chunk, self._tried = chunk, False
+        # The first pass needs the gradients of layers' outputs only, and not those of weights; where that is not enough for
+        # the hooks, those too.
+        self._short = True
         self._hooks = GhostHooks(model, clip)
         self._hooks.disable_hooks()
 
@@ -128,7 +135,11 @@ class Ghost:
                 "clipping='ghost' needs trained layers in training mode, as Opacus' hooks do: model.train()"
             )
         if not self._tried:
-            self._try(examples)
+            try:
+                self._try(examples)
+            except errors.UnsupportedError:
+                self._short = False
+                self._try(examples)
             self._tried = True
         chunk = self.chunk or examples.count
         for first in range(0, examples.count, chunk):
@@ -166,7 +177,8 @@ class Ghost:
         return vmap(of_one, randomness="different")(*parts)
 
     def _norms(self, losses: torch.Tensor) -> torch.Tensor:
-        torch.autograd.grad(losses.sum(), self._parameters, retain_graph=True, allow_unused=True)
+        wanted = self._hooks.outputs if self._short else self._parameters
+        torch.autograd.grad(losses.sum(), wanted, retain_graph=True, allow_unused=True)
         for name, p in self._trained.items():
             if getattr(p, "_norm_sample", None) is None or len(p._norm_sample) != len(losses):
                 raise errors.UnsupportedError(
