@@ -35,8 +35,9 @@ class Layer(nn.Module):
 class Transformer(nn.Module):
     """Tokens to tokens; tied: the embedding's weight is that of the last layer too."""
 
-    def __init__(self, tokens=17, length=6, width=8, layers=2, heads=2, tied=False):
+    def __init__(self, tokens=17, length=6, width=8, layers=2, heads=2, tied=False, copied=False):
         super().__init__()
+        self.copied = copied  # places as a tensor of their own: Opacus' ghost mode takes views of them
         self.tokens, self.places = nn.Embedding(tokens, width), nn.Embedding(length, width)
         self.layers = nn.ModuleList([Layer(width, heads) for _ in range(layers)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
@@ -45,7 +46,7 @@ class Transformer(nn.Module):
 
     def forward(self, ids):
         places = torch.arange(ids.shape[1]).expand(ids.shape[0], -1)
-        x = self.tokens(ids) + self.places(places)
+        x = self.tokens(ids) + self.places(places.contiguous() if self.copied else places)
         for layer in self.layers:
             x = layer(x)
         return self.head(self.norm(x))
