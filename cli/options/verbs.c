@@ -126,7 +126,7 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "query",
             .usage = "query STREAM --mechanism FILE --range A:B [--minus A:B] [OPTION]...\n"
-                     "query STREAM --mechanism FILE (--cdf | --smooth) [--monotone] [OPTION]...",
+                     "query STREAM --mechanism FILE (--cdf | --smooth) [OPTION]...",
             .operand = "STREAM",
             .operands_needed = 1,
             .summary = "how sure: intervals of totals, ranges and differences of a released stream",
@@ -194,7 +194,7 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "report",
             .usage = "report FILE --out PAGE.html [OPTION]...\n"
-                     "report STREAM --mechanism FILE [--range A:B,...] --out PAGE.html [OPTION]...",
+                     "report STREAM --mechanism FILE --out PAGE.html [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
             .summary = "one page with the statement, the comparison and the pictures",
