@@ -346,12 +346,10 @@ line_kind lines_read(line_reader *reader, const char *line, size_t length, bool 
     *time = (slice){NULL, 0};
     if (length > 0 && line[length - 1] == '\r') --length;
     if (first && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) line += 3, length -= 3;
+    reader->ready = reader->ready || !reader->csv; /* plain lines need no arranging */
     snprintf(why, WHY, "it has a zero byte: numbers are accepted");
     if (memchr(line, '\0', length) != NULL) return LINE_BAD;
-    if (!reader->csv) {
-        reader->ready = true;
-        return read_plain(reader, line, length, row, why) ? LINE_ROW : LINE_BAD;
-    }
+    if (!reader->csv) return read_plain(reader, line, length, row, why) ? LINE_ROW : LINE_BAD;
     if (!reader->ready) {
         const int header = arrange(reader, line, length, why);
         if (header < 0) return LINE_BAD;

@@ -102,6 +102,7 @@ class Lines(Case):
         self.assertIn("too long", self.count("t,v\n" + "x" * 200000 + ",1\n", "--columns", "v")[2][-1])
 
     def test_bad_lines_are_handled_as_asked(self):
+        self.assertEqual(self.count("1\0\n5\n", "--bad-lines", "skip")[:2], self.count("5\n")[:2])
         text = "1\n\nnan\n2\nx\n3\n"
         self.assertEqual(self.count(text)[:2], (1, self.count("1\n")[1]))
         code, out, said = self.count(text, "--bad-lines", "zero")
