@@ -12,7 +12,7 @@ from harness import Case, run
 VERBS = ["design", "evaluate", "optimize", "account", "noise", "count", "train", "inspect", "verify", "report", "reproduce", "bench",
          "help"]
 LATER_VERBS = ["audit"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "unit", "adjacency",
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit", "adjacency",
                   "dim", "memory", "max-overhead", "families", "federated", "no-bench", "threads", "json", "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
@@ -27,7 +27,7 @@ ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",
                  "dry-run", "threads", "json", "out", "help"]
-TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "seed", "unit", "adjacency",
+TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "no-state", "data", "train-csv", "test-csv", "label", "user", "hold-out",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
