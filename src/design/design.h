@@ -99,7 +99,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
 
 /* design/samplings.c: candidates under allocation, balls-in-bins and min-sep, of strategies that the others have found. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_samplings(dpmf_i_design_problem *p);
-/* A cap that is to be found, found: once for each number of blocks. Does sigma follow from the sampling alone? */
+/* design/caps.c: a cap that is to be found, found: once for each number of blocks. Does sigma follow from the sampling alone? */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_settle_cap(const dpmf_i_design_problem *p, dpmf_sampling *sampling);
 int dpmf_i_design_sampling_alone(const dpmf_sampling *sampling);
 

@@ -12,35 +12,11 @@
  */
 #include "design/design.h"
 
-#include "account/account.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
 #include <string.h>
-
-int dpmf_i_design_sampling_alone(const dpmf_sampling *sampling) {
-    return sampling->kind == DPMF_SAMPLING_NONE || sampling->kind == DPMF_SAMPLING_ALLOCATION ||
-           dpmf_i_account_sampling_composes(sampling);
-}
-
-dpmf_status dpmf_i_design_settle_cap(const dpmf_i_design_problem *p, dpmf_sampling *sampling) {
-    if (sampling->cap != DPMF_BATCH_CAP_AUTO) return DPMF_OK;
-    for (int64_t i = p->list.count - 1; i >= 0; i--) {
-        const dpmf_sampling *other = &p->list.entry[i].shown.sampling;
-        if (other->kind == sampling->kind && other->count == sampling->count) {
-            sampling->cap = other->cap;
-            return DPMF_OK;
-        }
-    }
-    dpmf_account_options how = dpmf_account_options_defaults();
-    how.sampling = *sampling;
-    how.sampling.cap = 0;
-    how.compositions = p->steps;
-    how.adjacency = p->options.adjacency;
-    how.run = p->options.run;
-    return dpmf_calibrate_cap(p->options.epsilon, p->options.delta, 0, &how, &sampling->cap, NULL);
-}
 
 static int wanted(const dpmf_i_design_problem *p, dpmf_sampling_kind kind) {
     return p->options.any_sampling || p->options.sampling == kind;

@@ -57,7 +57,6 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
 
 static dpmf_status allocate_memory(dpmf_counter *c) {
     const int64_t kept = DPMF_I_NOISE_COUNTER_HISTORY * c->columns;
-    TRY(dpmf_i_base_alloc_doubles(c->steps, "error bars", &c->error));
     TRY(dpmf_i_base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
     TRY(dpmf_i_base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
     if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0)
@@ -106,7 +105,7 @@ static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechani
     TRY(dpmf_i_noise_counter_grid(c));
     TRY(allocate_memory(c));
     TRY(begin_hash(c));
-    TRY(dpmf_error_compute(c->workload, mechanism->strategy, &o->run, c->error));
+    TRY(dpmf_i_error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
     return open_state(c, o);
 }
 
@@ -140,7 +139,7 @@ void dpmf_counter_free(dpmf_counter *c) {
     dpmf_i_noise_counter_close(c->file);
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
-    dpmf_i_base_free(c->error);
+    dpmf_i_error_lookup_free(c->error);
     wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
     wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
     wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
@@ -317,7 +316,7 @@ int dpmf_counter_calibrated(const dpmf_counter *c) {
 }
 
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
-    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * c->error[step] : NAN;
+    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * dpmf_i_error_lookup_at(c->error, step) : NAN;
 }
 
 int dpmf_counter_places(const dpmf_counter *c) {

@@ -23,7 +23,7 @@ struct dpmf_counter {
     int q_bands, r_bands, places, clip_rows;
     int ended; /* rows or the file failed half-way */
     double clip;
-    double *error;                /* |B[t,:]|, all steps */
+    dpmf_i_error_lookup *error;   /* |B[t,:]| */
     dpmf_i_noise_wide limit;      /* what numbers must stay below, in steps of the grid */
     dpmf_i_noise_wide *sum;       /* a row with its noise, x_t on the grid */
     dpmf_i_noise_wide *total;     /* running sums; NULL: the workload is another */

@@ -51,7 +51,7 @@ static dpmf_ledger *ledger_of(const row *r, int backwards) {
     for (int i = 0; i < r->runs; i++) {
         const int j = backwards ? r->runs - 1 - i : i;
         dpmf_account_options o = dpmf_account_options_defaults();
-        o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, r->q[j], 0, 0};
+        o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, r->q[j], 0, 0, 0, 0};
         o.compositions = r->steps[j];
         check_ok(dpmf_ledger_add_sampled(ledger, r->sigma[j], &o, 1));
     }

@@ -28,8 +28,9 @@ ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",
                  "dry-run", "ledger", "budget-epsilon", "budget-delta", "threads", "json", "out", "help"]
-TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "seed", "unit", "adjacency",
-                 "clip", "key-file", "testing-seed", "state", "no-state", "ledger", "budget-epsilon", "budget-delta", "data", "train-csv", "test-csv", "label", "user", "hold-out",
+TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
+                 "clip", "key-file", "testing-seed", "state", "no-state", "ledger", "budget-epsilon", "budget-delta", "data",
+                 "train-csv", "test-csv", "label", "user", "hold-out",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",

@@ -93,8 +93,8 @@ static inline void rival_weigh(rivals *r, const dpmf_strategy *s, const dpmf_sam
 static inline void rival_enter(rivals *r, const dpmf_strategy *s, const char *how) {
     const double q = (double)r->setting.epochs / (double)r->setting.steps;
     const int64_t bands = dpmf_strategy_bands(s), epoch = dpmf_participation_separation(r->participation);
-    const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, q, 1},
-                        blocks = {DPMF_SAMPLING_BLOCK_CYCLIC, q, bands};
+    const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, q, 1, 0, 0, 0},
+                        blocks = {DPMF_SAMPLING_BLOCK_CYCLIC, q, bands, 0, 0, 0};
     dpmf_strategy *normalized = NULL;
     if (!r->proven) rival_weigh(r, s, &none, how);
     if (r->setting.sampled && bands > 0 && bands <= epoch) rival_weigh(r, s, bands == 1 ? &poisson : &blocks, how);
