@@ -60,7 +60,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "evaluated_on", evaluated_on(t));
     json_known(out, "epsilon", g->known ? g->found.epsilon : 0.0);
     json_known(out, "delta", g->known ? g->found.delta : 0.0);
-    if (g->known) json_bool(out, "delta_below_one_unit", !delta_too_large(g->found.delta, t->units));
+    if (g->known && delta_too_large(g->found.delta, t->units)) json_bool(out, "delta_below_one_unit", false);
     json_text_or_null(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
     json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_sigma(m));
     json_text_or_null(out, "family", t->how.noiseless ? NULL : dpmf_strategy_family(dpmf_mechanism_strategy(m)));
