@@ -169,6 +169,15 @@ static double round_down(double x) {
     return round_to(40, x);
 }
 
+/* A climb's last digits depend on every rounding on its way: so many bits of its bound are kept. */
+enum { CLIMBED_BITS = 20 };
+
+int dpmf_i_optimum_lower_bound_is_cut(double bound) {
+    int exponent = 0;
+    const double part = ldexp(frexp(bound, &exponent), CLIMBED_BITS);
+    return part == floor(part);
+}
+
 /* The dual value of one loss, 0 where the optimum is not known; within 1e-6 of the optimum, or 5e-6 for long runs. */
 static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, double *out) {
     dpmf_i_optimum found = {0};
@@ -220,17 +229,13 @@ static int gap_class(double gap) {
     return i;
 }
 
-/*
- * The dual over several participations, where it is above `found`. A climb's last digits depend on every rounding on its
- * way: 20 bits of the bound are kept.
- */
+/* The dual over several participations, where it is above `found`. */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
                                 const dpmf_evaluate_options *o, dpmf_lower_bound *found) {
-    const int bits = 20;
     dpmf_i_optimum_epochs_lower dual;
     TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, &o->run, &dual));
-    double rms = dual.rms_loss > 0 ? round_to(bits, dual.rms_loss) : 0;
-    double max = dual.max_loss > 0 ? round_to(bits, dual.max_loss) : 0;
+    double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
+    double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
         found->max_loss = fmax(found->max_loss, max);
         return DPMF_OK;

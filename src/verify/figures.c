@@ -40,6 +40,14 @@ static void check_sensitivity(dpmf_i_verify *v) {
                             claimed->method, dpmf_kind_name(found->kind), found->method);
 }
 
+/* Two climbs end apart, but on numbers of few digits: one between them was changed. */
+static void check_bound(dpmf_i_verify *v, const char *name, double claimed, double found, double apart,
+                        const char *scope) {
+    const double tolerance = dpmf_i_optimum_lower_bound_is_cut(claimed) ? apart : 0;
+    dpmf_i_verify_check_equal(v->out, name, claimed, found, fmax(tolerance, DPMF_I_VERIFY_TOLERANCE_OTHER),
+                              "computed again: %s", scope);
+}
+
 static dpmf_status check_lower_bound(dpmf_i_verify *v) {
     const dpmf_mechanism *m = v->mechanism;
     const dpmf_lower_bound *claimed = &m->evaluation.lower_bound;
@@ -61,10 +69,8 @@ static dpmf_status check_lower_bound(dpmf_i_verify *v) {
         dpmf_i_verify_check_add(v->out, check, "%s", status != DPMF_OK ? dpmf_last_error() : "another bound was found");
         return DPMF_OK;
     }
-    dpmf_i_verify_check_equal(v->out, "lower_bound.rms_loss", claimed->rms_loss, found.rms_loss,
-                              fmax(apart, DPMF_I_VERIFY_TOLERANCE_OTHER), "computed again: %s", found.scope);
-    dpmf_i_verify_check_equal(v->out, "lower_bound.max_loss", claimed->max_loss, found.max_loss,
-                              fmax(apart, DPMF_I_VERIFY_TOLERANCE_OTHER), "computed again: %s", found.scope);
+    check_bound(v, "lower_bound.rms_loss", claimed->rms_loss, found.rms_loss, apart, found.scope);
+    check_bound(v, "lower_bound.max_loss", claimed->max_loss, found.max_loss, apart, found.scope);
     return DPMF_OK;
 }
 
