@@ -211,7 +211,7 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
     show_time(c->seconds_per_step, seconds);
     if (c->overhead > 0.0) snprintf(overhead, sizeof overhead, "%.2f", c->overhead);
     if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
-    text_add(t, "%s %-29s %6s %8lld %10.5g %10.5g %11s %10s %8s %8.3g %10s  %s\n", chosen ? ">" : " ", name, bands,
+    text_add(t, "%s %-29s %6s %8lld %10.5g %10.5g %10s %10s %8s %8.3g %10s  %s\n", chosen ? ">" : " ", name, bands,
              (long long)c->buffers, c->sigma, max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead,
              c->normals_per_number, ratio, c->eligible ? "yes" : "no");
 }
@@ -254,7 +254,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
              given->number[OPTION_EPSILON], given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
-    text_add(t, "  %-29s %6s %8s %10s %10s %11s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
+    text_add(t, "  %-29s %6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
              max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x optimum", "eligible");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);

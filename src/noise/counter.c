@@ -137,9 +137,9 @@ void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
     const int64_t kept = DPMF_I_NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
     dpmf_i_noise_counter_close(c->file);
+    dpmf_i_error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
-    dpmf_i_error_lookup_free(c->error);
     wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
     wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
     wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);

@@ -3,6 +3,7 @@
 #ifndef DPMF_NOISE_COUNTER_H
 #define DPMF_NOISE_COUNTER_H
 
+#include "error/error.h"
 #include "noise/noise.h"
 
 #include <openssl/evp.h>
