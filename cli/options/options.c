@@ -49,11 +49,12 @@ const option_row options[OPTION_TOTAL] = {
          .values = WORKLOADS,
          .preset = "prefix",
          .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-         .help = "what is to be accurate. Parts are joined by commas; mean (of all rows so far), window:W (the sum of "
-                 "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with "
-                 "m = FRACTION x N rounded, the learning rate is 1 before the last m steps, then falls linearly to FLOOR; "
-                 "cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after "
-                 "every EVERY steps. Schedules multiply. train: that of its optimizer"},
+         .help =
+             "what is to be accurate. Parts are joined by commas; mean (of all rows so far), window:W (the sum of "
+             "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with "
+             "m = FRACTION x N rounded, the learning rate is 1 before the last m steps, then falls linearly to FLOOR; "
+             "cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after "
+             "every EVERY steps. Schedules multiply. train: that of its optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
@@ -797,8 +798,8 @@ const option_row options[OPTION_TOTAL] = {
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY | INSPECT |
-                              REPRODUCE | BENCH | TRAIN,
+                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
+                              INSPECT | REPRODUCE | BENCH | TRAIN,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
@@ -834,8 +835,8 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
-                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE | COUNT |
-                              INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
+                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
+                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
                      .help = "explain the verb and its options"},
 };
 
