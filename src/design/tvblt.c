@@ -40,6 +40,9 @@ static dpmf_status climb_nodes(dpmf_i_design_problem *p) {
     for (size_t i = p->steps > PICTURE_STEPS ? 3 : 0; i < sizeof NODES / sizeof NODES[0]; i++) {
         double noise = INFINITY;
         wish.buffers = NODES[i];
+        wish.tolerance = 1e-3; /* a dual that is not so sharp can suit few nodes better */
+        if (p->steps <= PICTURE_STEPS) TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        wish.tolerance = 0;
         TRY(dpmf_i_design_offer_best(p, &wish, &noise));
         if (!isfinite(noise) || is_at_bound(p, noise)) break;
     }
