@@ -36,6 +36,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *s
 
 /* Is a run under it so many compositions of one sampled step (poisson, block-cyclic)? Of a sampling that was checked. */
 int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling);
+/* Is every unit used in so many steps, chosen at random (allocation, balls-in-bins)? */
+int dpmf_i_account_sampling_allocates(const dpmf_sampling *sampling);
 
 /* The most bands of C for which its theorem holds; 0: it asks for none. */
 int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling);

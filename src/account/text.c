@@ -70,6 +70,10 @@ int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling) {
     return FORMS[sampling->kind].composes;
 }
 
+int dpmf_i_account_sampling_allocates(const dpmf_sampling *sampling) {
+    return sampling->kind == DPMF_SAMPLING_ALLOCATION || sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
+}
+
 int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling) {
     const sampling_form *form = &FORMS[sampling->kind];
     return !form->banded ? 0 : form->has_count && !form->has_picks ? sampling->count : 1;

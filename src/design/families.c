@@ -14,10 +14,6 @@ static int has_several(const dpmf_i_design_problem *p) {
     return !dpmf_participation_is_single(p->participation);
 }
 
-int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
-    return dpmf_i_design_names(p, family) || (dpmf_i_design_wants(p, family) && p->steps <= steps_max);
-}
-
 /* A family without parameters; one that does not know the workload is passed over. */
 static dpmf_status offer_named(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling) {
     dpmf_strategy *s = NULL;

@@ -39,6 +39,10 @@ int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family) {
     return p->options.families == NULL || among(p->options.families, family);
 }
 
+int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
+    return dpmf_i_design_names(p, family) || (dpmf_i_design_wants(p, family) && p->steps <= steps_max);
+}
+
 static dpmf_status check_family(const char *name, size_t length) {
     char shown[64], list[DPMF_I_STRATEGY_FAMILY_LIST];
     const dpmf_family *known = dpmf_family_info(dpmf_i_strategy_family_find(name, length));

@@ -42,10 +42,8 @@ done:
 
 /* Samplings whose accounts know numbers only, not C. */
 static int is_composed(const dpmf_mechanism *m) {
-    const dpmf_sampling_kind kind = m->sampling.kind;
     if (dpmf_i_account_sampling_composes(&m->sampling)) return 1;
-    return (kind == DPMF_SAMPLING_ALLOCATION || kind == DPMF_SAMPLING_BALLS_IN_BINS) &&
-           dpmf_strategy_bands(m->strategy) == 1;
+    return dpmf_i_account_sampling_allocates(&m->sampling) && dpmf_strategy_bands(m->strategy) == 1;
 }
 
 dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *sigma,
