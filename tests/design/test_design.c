@@ -307,7 +307,7 @@ static void test_design_options_out_of_range_are_refused(void **state) {
     REFUSED(o.delta = 0, "delta 0");
     REFUSED(o.dim = -1, "dim -1");
     REFUSED(o.max_overhead = 0.5, "at most 0.5");
-    REFUSED(o.sampling = DPMF_SAMPLING_POISSON, "none or block-cyclic");
+    REFUSED(o.sampling = (dpmf_sampling_kind)99, "sampling");
     REFUSED(o.families = "blt,nonsense", "'nonsense', accepted: identity");
     REFUSED(o.families = "blt,", "family ''");
     REFUSED(o.loss = (dpmf_loss)7, "loss 7");

@@ -256,7 +256,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         dpmf_sampling s;
         snprintf(text, sizeof text, "%.*s%s", (int)strcspn(form, ":"), form,
                  values == NULL                ? ""
-                 : strchr(values, ',') != NULL ? ":0.5,4"
+                 : strchr(values, ',') != NULL ? values[1] == 'K' ? ":1,4" : ":0.5,4"
                                                : ":1");
         check_ok(dpmf_sampling_parse(text, &s));
         assert_int_equal(s.kind, samplings);
