@@ -11,6 +11,7 @@
 enum {
     DENSE_MOST = 2048,    /* steps: half a second for the dense optimum of single participation */
     SEVERAL_MOST = 1024,  /* steps: some seconds for that of several, which takes many more iterations */
+    PATTERNS_MOST = 24,   /* steps: where one unit has many possible patterns, some seconds */
     STREAMED_MOST = 32768 /* steps: some seconds for the optimum as a stream */
 };
 static const double DEFAULT_DELTA = 1e-6; /* for a file that has sigma and no delta */
@@ -118,7 +119,9 @@ static const char *optimum_family(const report *r) {
     bool single = dpmf_participation_is_single(r->participation);
     int q_bands = -1, r_bands = 0;
     dpmf_workload_inverse_bands(r->workload, &q_bands, &r_bands);
-    if (r->steps <= (single ? DENSE_MOST : SEVERAL_MOST)) return DPMF_FAMILY_DENSE;
+    const dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
+    const bool patterns = kind == DPMF_PARTICIPATION_SHUFFLED || kind == DPMF_PARTICIPATION_MIN_SEPARATION;
+    if (r->steps <= (single ? DENSE_MOST : patterns ? PATTERNS_MOST : SEVERAL_MOST)) return DPMF_FAMILY_DENSE;
     return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? DPMF_FAMILY_TVBLT : NULL;
 }
 
