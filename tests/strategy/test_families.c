@@ -264,7 +264,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         samplings++;
     }
     assert_int_equal(participations, DPMF_PARTICIPATION_FULL + 1);
-    assert_int_equal(samplings, DPMF_SAMPLING_MIN_SEPARATION + 1);
+    assert_int_equal(samplings, DPMF_SAMPLING_ALLOCATION + 1);
     assert_null(dpmf_participation_form((dpmf_participation_kind)-1));
     assert_null(dpmf_sampling_form((dpmf_sampling_kind)-1));
 }
