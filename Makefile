@@ -5,10 +5,10 @@ JOBS ?= $(shell nproc)
 export JOBS
 MAKEFLAGS += --no-print-directory
 
-presets := release asan
+presets := release
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
-presets += clang tsan
+presets += asan clang tsan
 parts += scripts/test_python.sh scripts/test_aarch64.sh
 long_presets += libfuzzer-long
 endif

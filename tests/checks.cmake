@@ -26,7 +26,9 @@ endif()
 if(TARGET dpmf_program)
     dpmf_test(check_version LABELS check
               COMMAND "${scripts}/check_version.sh" "${PROJECT_VERSION}" $<TARGET_FILE:dpmf_program>)
-    dpmf_test(check_demo LABELS check COMMAND "${scripts}/demo.sh" $<TARGET_FILE:dpmf_program>)
+    if("$ENV{DPMF_ALL}" STREQUAL "1" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DPMF_SANITIZE) # a minute: once is enough
+        dpmf_test(check_demo LABELS check COMMAND "${scripts}/demo.sh" $<TARGET_FILE:dpmf_program>)
+    endif()
     dpmf_test(check_safetensors LABELS check
               COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/check_safetensors.py"
               ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" "DPMF_TEST_ARRAY=$<TARGET_FILE:test_base_array>"
