@@ -55,7 +55,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
         table_double(t, "delta", dpmf_mechanism_delta(m), "claimed");
     }
     table_sensitivity(t, held.sensitivity);
-    table_losses(t, &held);
+    table_losses(t, strategy, &held);
     table_lower_bound(t, held.lower_bound);
     table_text(t, "digest", dpmf_mechanism_digest(m));
 }

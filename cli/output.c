@@ -289,11 +289,20 @@ void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     table_double(t, "sensitivity", value.value, kind);
 }
 
+/* Above so many steps of a stream without a horizon the library looks for the largest error at some of them. */
+static const int64_t ALL_STEPS = (int64_t)1 << 24;
+
+const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value) {
+    if (strcmp(dpmf_strategy_family(s), DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_steps(s) > ALL_STEPS)
+        return dpmf_kind_name(DPMF_ESTIMATE);
+    return dpmf_kind_name(value->sensitivity.kind);
+}
+
 /* A loss is the sensitivity times a norm that is computed exactly, so it is of the same kind. */
-void table_losses(text_buffer *t, const dpmf_evaluation *value) {
+void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value) {
     const char *kind = dpmf_kind_name(value->sensitivity.kind);
     table_double(t, "RMS loss", value->rms_loss, kind);
-    table_double(t, "max loss", value->max_loss, kind);
+    table_double(t, "max loss", value->max_loss, max_loss_kind(s, value));
     table_double(t, "total squared loss", value->total_squared_loss, kind);
 }
 

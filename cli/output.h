@@ -79,7 +79,9 @@ void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
-void table_losses(text_buffer *t, const dpmf_evaluation *value);
+void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value);
+/* As the others, but for an estimate where not every step was looked at. */
+const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value);
 void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
 
 #endif

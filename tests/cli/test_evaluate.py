@@ -7,7 +7,7 @@ import unittest
 
 from harness import (DPMF, Case, inverse, momentum, normalize, npy, reference, series_inverse, series_root, toeplitz)
 
-KEYS = ["schema", "version", "family", "steps", "workload", "participation", "sensitivity", "rms_loss", "max_loss",
+KEYS = ["schema", "version", "family", "steps", "workload", "participation", "sensitivity", "rms_loss", "max_loss", "max_loss_kind",
         "total_squared_loss", "lower_bound", "ratio", "buffers", "normals_per_number"]
 LOSSES = ["rms_loss", "max_loss", "total_squared_loss"]
 
@@ -225,6 +225,11 @@ class Figures(Case):
             answers = {self.ok("evaluate", "--steps", "3k", "--family", *arguments, "--json", "--per-step", "--threads",
                                threads) for threads in [1, 2, 3]}
             self.assertEqual(len(answers), 1)
+
+    def test_a_largest_error_that_was_looked_for_at_some_steps_is_an_estimate(self):
+        for steps, kind in ((1000, "upper bound"), ((1 << 24) + 1, "estimate")):
+            found = self.json("evaluate", "--steps", steps, "--family", "unbounded", "--bound", "none")
+            self.assertEqual((found["max_loss_kind"], found["sensitivity"]["kind"]), (kind, "upper bound"))
 
 
 class Output(Case):

@@ -76,6 +76,15 @@ static double bound_of(const total *x) {
     return fmax((x->inside - x->noise - x->wrapped) * (1 - 1e-12), 0);
 }
 
+/* Of weights that were counted from `base` on, the highest of them `highest`. */
+static double bound_of_sum(const dpmf_i_account_allocation_sum *s, double base, double highest, total x) {
+    const double scale = exp(s->log_moment - s->order * base);
+    x.inside *= scale;
+    x.noise *= scale;
+    x.wrapped = scale * highest * s->wrapped;
+    return bound_of(&x);
+}
+
 /* E[(S - T)_+; none big] from below, T = t a less the offset of all of them. */
 static double none_big_lower(const dpmf_i_account_allocation_sum *s, double T) {
     const double low = s->step * (double)s->first, base = fmax(T, low);
@@ -89,11 +98,7 @@ static double none_big_lower(const dpmf_i_account_allocation_sum *s, double T) {
         x.noise += weight * s->noise;
         highest = fmax(highest, weight);
     }
-    const double scale = exp(s->log_moment - s->order * base);
-    x.inside *= scale;
-    x.noise *= scale;
-    x.wrapped = scale * highest * s->wrapped;
-    return bound_of(&x);
+    return bound_of_sum(s, base, highest, x);
 }
 
 /*
@@ -248,11 +253,7 @@ static double put_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_a
         x.noise += weight * s->noise;
         highest = fmax(highest, weight);
     }
-    const double scale = exp(s->log_moment - s->order * base);
-    x.inside *= scale;
-    x.noise *= scale;
-    x.wrapped = scale * highest * s->wrapped;
-    return bound_of(&x);
+    return bound_of_sum(s, base, highest, x);
 }
 
 /* The same from above for several a at once: sums from the bottom up, as in pile_up. */
