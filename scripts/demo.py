@@ -65,8 +65,8 @@ def main():
         print(f"  {label:<34}{found['epsilon']:>9.4g}{found['delta']:>8.0e}{found['sigma']:>9.4g}{rate:>6}"
               f"{100 * found['test_accuracy']:>13.2f} %")
     noiseless = json.loads(dpmf("train", "--data", DATA, *MODEL, "--noiseless", "--epochs", str(EPOCHS), "--steps",
-                                str(STEPS), "--learning-rate", "0.5", "--json"))
-    print(f"  {'without privacy':<34}{'-':>9}{'-':>8}{'-':>9}{'0.5':>6}{100 * noiseless['test_accuracy']:>13.2f} %")
+                                str(STEPS), "--clip", CLIP, "--learning-rate", RATES[-1], "--json"))
+    print(f"  {'without privacy':<34}{'-':>9}{'-':>8}{'-':>9}{RATES[-1]:>6}{100 * noiseless['test_accuracy']:>13.2f} %")
 
     dpmf("report", best, "-o", page)
     print(f"\nThe report page: {page} ({os.path.getsize(page)} bytes)")
