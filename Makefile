@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 presets := release
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
-presets += asan clang tsan
+presets += asan tsan
 parts += scripts/test_python.sh scripts/test_aarch64.sh
 long_presets += libfuzzer-long
 endif
@@ -29,7 +29,7 @@ test-python:
 	@scripts/test_python.sh
 
 test-long:
-	@scripts/install_dependencies.sh test
+	@DPMF_CLANG=1 scripts/install_dependencies.sh test
 	@scripts/run_tests.sh $(long_presets)
 ifeq ($(DPMF_ALL),1)
 	@DPMF_LONG=1 scripts/test_python.sh

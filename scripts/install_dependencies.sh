@@ -6,8 +6,8 @@
 #   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
-# DPMF_ALL=1 adds what the optional tests need: clang, MPI, a cross compiler and qemu, and Chromium, in which the pages of `report` are
-# looked at.
+# DPMF_CLANG=1 adds clang and its sanitizers, which `make test-long` needs. DPMF_ALL=1 adds what all optional tests need: clang, MPI, a
+# cross compiler and qemu, and Chromium, in which the pages of `report` are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,16 +58,18 @@ find_missing() {
         if ! [ -x build/venv/bin/python ] && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
             missing+=(python3-venv)
         fi
-        if [ "${DPMF_ALL:-0}" = 1 ]; then
+        if [ "${DPMF_ALL:-0}" = 1 ] || [ "${DPMF_CLANG:-0}" = 1 ]; then
             need_command clang-14 clang-14
+            if ! [ -e "$(clang-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null)" ]; then
+                missing+=(libclang-rt-14-dev)
+            fi
+        fi
+        if [ "${DPMF_ALL:-0}" = 1 ]; then
             need_module libopenmpi-dev ompi-c
             need_command gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
             need_command qemu-user-static qemu-aarch64-static
             need_command openmpi-bin mpirun
             need_command chromium chromium chromium-browser google-chrome
-            if ! [ -e "$(clang-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null)" ]; then
-                missing+=(libclang-rt-14-dev)
-            fi
         fi
     fi
 }

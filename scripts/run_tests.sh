@@ -14,9 +14,9 @@ rm -rf "$results"
 mkdir -p "$results"
 
 # The sanitizers of older compilers cannot start where the kernel randomizes addresses widely; setarch -R helps there.
-runner_for() { # -fsanitize= value
+runner_for() { # compiler, -fsanitize= value
     local probe=$results/probe
-    echo 'int main(void) { return 0; }' | cc -fsanitize="$1" -x c - -o "$probe" || return 1
+    echo 'int main(void) { return 0; }' | "$1" -fsanitize="$2" -x c - -o "$probe" || return 1
     local try
     for try in 1 2 3 4 5; do
         if ! "$probe" 2>/dev/null; then
@@ -25,7 +25,7 @@ runner_for() { # -fsanitize= value
         fi
     done
     "${runner[@]}" "$probe" || {
-        echo "run_tests.sh: programs built with -fsanitize=$1 do not start on this machine" >&2
+        echo "run_tests.sh: programs built with -fsanitize=$2 do not start on this machine" >&2
         return 1
     }
     rm -f "$probe"
@@ -35,8 +35,8 @@ run() { # preset
     local build=${1%-long}
     runner=()
     case $build in
-    asan) runner_for address || return 1 ;;
-    tsan) runner_for thread || return 1 ;;
+    asan) runner_for clang-14 address || return 1 ;;
+    tsan) runner_for cc thread || return 1 ;;
     esac
     cmake --preset "$build" >"$results/$1.configure.log" 2>&1 || {
         cat "$results/$1.configure.log" >&2
