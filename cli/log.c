@@ -56,7 +56,7 @@ static got next_line(reader *r, text_span *out) {
 }
 
 static int fail_line(const reader *r, const char *why) {
-    return fail(EXIT_USAGE, "%s, line %lld: %s", r->path, (long long)r->line, why);
+    return fail(EXIT_UNABLE, "%s, line %lld: %s", r->path, (long long)r->line, why);
 }
 
 /* ---- fields ---- */
@@ -89,7 +89,7 @@ static int read_round(const reader *r, text_span s, int64_t steps, int64_t *out)
         value = 10 * value + (s.start[i] - '0');
     }
     if (value >= steps)
-        return fail(EXIT_USAGE, "%s, line %lld: round %lld, accepted 0 to %lld (the steps of the mechanism)", r->path,
+        return fail(EXIT_UNABLE, "%s, line %lld: round %lld, accepted 0 to %lld (the steps of the mechanism)", r->path,
                     (long long)r->line, (long long)value, (long long)(steps - 1));
     *out = value;
     return 0;
@@ -207,14 +207,23 @@ static int read_line(directory *d, const reader *r, text_span line, int64_t step
     return code;
 }
 
+/* Spreadsheets write one. */
+static void skip_byte_order_mark(text_span *line) {
+    if (line->length < 3 || memcmp(line->start, "\xEF\xBB\xBF", 3) != 0) return;
+    line->start += 3;
+    line->length -= 3;
+}
+
 static int read_lines(directory *d, reader *r, int64_t steps) {
     static const char header[] = "client,round";
     text_span line = {0};
     for (;;) {
         got what = next_line(r, &line);
         if (what == GOT_ERROR) return fail(EXIT_UNABLE, "%s: %s", r->path, strerror(errno));
-        if (what == GOT_TOO_LONG) return fail(EXIT_USAGE, "%s: line %lld is too long", r->path, (long long)r->line + 1);
+        if (what == GOT_TOO_LONG)
+            return fail(EXIT_UNABLE, "%s: line %lld is too long", r->path, (long long)r->line + 1);
         if (what == GOT_END) break;
+        if (r->line == 1) skip_byte_order_mark(&line);
         if (r->line % LINES_BETWEEN_LOOKS == 0 && interrupted()) return fail(EXIT_CANCELLED, "cancelled");
         if (r->line > 1) {
             int code = read_line(d, r, line, steps);
@@ -223,7 +232,7 @@ static int read_lines(directory *d, reader *r, int64_t steps) {
             return fail_line(r, "the header client,round is wanted");
         }
     }
-    return d->log->count > 0 ? 0 : fail(EXIT_USAGE, "%s: no participations", r->path);
+    return d->log->count > 0 ? 0 : fail(EXIT_UNABLE, "%s: no participations", r->path);
 }
 
 int log_read(const char *path, int64_t steps, participation_log *out) {

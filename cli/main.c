@@ -5,8 +5,11 @@
 #include "output.h"
 #include "progress.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -17,6 +20,27 @@
 static void fill_closed_streams(void) {
     for (int file = 0; file <= 2; ++file)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
+/* What is written at the end of long work must have a place: better to hear now that it has none. */
+static int try_output_paths(const arguments *given) {
+    static const option_id written[] = {OPTION_OUT, OPTION_CHECKPOINT};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; ++i) {
+        const char *path = given->text[written[i]];
+        char directory[PATH_MAX], shown[SHOWN];
+        struct stat info;
+        if (path == NULL || path[0] == '\0' || strlen(path) >= sizeof directory) continue; /* the verb refuses these */
+        strcpy(directory, path);
+        char *slash = strrchr(directory, '/');
+        if (slash != NULL) slash[slash == directory ? 1 : 0] = '\0';
+        if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+            errno = EISDIR;
+        else if (access(slash != NULL ? directory : ".", W_OK | X_OK) == 0)
+            continue;
+        return fail(EXIT_UNABLE, "--%s: cannot write '%s': %s", options[written[i]].name, show(path, shown),
+                    strerror(errno));
+    }
+    return 0;
 }
 
 static int print_version(void) {
@@ -50,5 +74,6 @@ int main(int argc, char **argv) {
     int code = parse_arguments(argc, argv, 2, found, &given);
     if (code != 0) return code;
     if (option_given(&given, OPTION_HELP)) return print_verb_help(found);
-    return verbs[found].run(&given);
+    code = try_output_paths(&given);
+    return code != 0 ? code : verbs[found].run(&given);
 }

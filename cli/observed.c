@@ -15,7 +15,7 @@ static int fail_observed(dpmf_status status, const char *path, const participati
     int64_t later = 0;
     if (status == DPMF_ERROR_ARGUMENT && log_find_repeat(log, &later) == 1) {
         char name[SHOWN];
-        return fail(EXIT_USAGE, "%s, line %lld: client %s takes part twice in round %lld", path, (long long)later + 2,
+        return fail(EXIT_UNABLE, "%s, line %lld: client %s takes part twice in round %lld", path, (long long)later + 2,
                     show(log_client(log, log->client[later]), name), (long long)log->round[later]);
     }
     return fail_status(status, path);

@@ -1702,7 +1702,7 @@ DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* part
 DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float32/float64 in C order, 1 or 2 dimensions
+ * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_array {

@@ -249,7 +249,8 @@ int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *o
                     verbs[verb].name);
     }
     if (out->operand == NULL && verbs[verb].operands_needed > 0)
-        return fail(EXIT_USAGE, "%s needs a %s: dpmf %s", verbs[verb].name, verbs[verb].operand, verbs[verb].usage);
+        return fail(EXIT_USAGE, "%s needs a %s: dpmf %.*s", verbs[verb].name, verbs[verb].operand,
+                    (int)strcspn(verbs[verb].usage, "\n"), verbs[verb].usage);
     for (int i = 0; i < OPTION_TOTAL; ++i) {
         if (out->text[i] != NULL || options[i].preset == NULL) continue;
         int code = read_value((option_id)i, options[i].preset, out);

@@ -9,7 +9,8 @@
  *     values
  *
  * The dictionary is read by a parser of its own that knows just these three keys and their values. What is read is
- * either exactly what the file says or a refusal: integers, big-endian numbers and the like are not converted.
+ * either exactly what the file says or a refusal: float64, float32, int64 and int32, rows or columns first; whole numbers
+ * beyond 2^53, which a double cannot hold, and big-endian numbers are refused.
  */
 #include "base/file.h"
 #include "base/memory.h"
@@ -30,6 +31,7 @@ enum { MAGIC_LENGTH = 6, HEADER_MAX = 10000, WRITTEN_HEADER_MAX = 256, WRITTEN_A
 
 typedef struct npy_header {
     size_t item_size;  /* 8 or 4; 0: not seen yet */
+    int whole;         /* int64 or int32 */
     int fortran_order; /* -1: not seen yet */
     int dimensions;    /* 0: not seen yet */
     int64_t shape[2];
@@ -93,18 +95,17 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     size_t length = 0;
     char shown[64];
     if (h->item_size != 0) return refuse_array("the header has 'descr' twice");
-    if (!take_string(c, &text, &length)) return refuse_array("'descr' is not '<f8' or '<f4'");
-    if (length == 3 && memcmp(text, "<f8", 3) == 0) {
-        h->item_size = 8;
-    } else if (length == 3 && memcmp(text, "<f4", 3) == 0) {
-        h->item_size = 4;
-    } else {
+    if (!take_string(c, &text, &length)) return refuse_array("'descr' is not a text");
+    const int known = length == 3 && text[0] == '<' && (text[1] == 'f' || text[1] == 'i') &&
+                      (text[2] == '8' || text[2] == '4');
+    if (!known)
         return dpmf_i_base_fail(
             DPMF_ERROR_FORMAT,
-            "not an array this library reads: the type is '%s'; '<f8' and '<f4' (little-endian float64 "
-            "and float32) are accepted",
+            "not an array this library reads: the type is '%s'; '<f8', '<f4', '<i8' and '<i4' (little-endian float64, "
+            "float32, int64 and int32) are accepted",
             dpmf_i_base_show(text, length, shown));
-    }
+    h->item_size = (size_t)(text[2] - '0');
+    h->whole = text[1] == 'i';
     return DPMF_OK;
 }
 
@@ -196,8 +197,6 @@ static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h,
 /* The shape against what is there. Divides, not multiplies: the shape may say anything. */
 static dpmf_status check_size(const npy_header *h, size_t left) {
     if (h->shape[0] == 0 || h->shape[1] == 0) return refuse_array("it is empty");
-    if (h->fortran_order == 1 && h->dimensions == 2)
-        return refuse_array("two dimensions in Fortran order; C order is accepted (numpy.ascontiguousarray makes it)");
     const uint64_t rows = (uint64_t)h->shape[0], columns = (uint64_t)h->shape[1], items = left / h->item_size;
     if (left % h->item_size == 0 && items % columns == 0 && items / columns == rows) return DPMF_OK;
     return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
@@ -218,6 +217,42 @@ static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
     return DPMF_OK;
 }
 
+/* Item i of the file as a double; 0: it is a whole number that no double holds. */
+static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double *out) {
+    const uint8_t *at = items + h->item_size * (size_t)i;
+    float single;
+    int32_t half;
+    int64_t whole;
+    if (h->whole && h->item_size == 8) {
+        memcpy(&whole, at, 8);
+        *out = (double)whole;
+        return whole >= -9007199254740992 && whole <= 9007199254740992;
+    }
+    if (h->whole) {
+        memcpy(&half, at, 4);
+        *out = half;
+    } else if (h->item_size == 8) {
+        memcpy(out, at, 8);
+    } else {
+        memcpy(&single, at, 4);
+        *out = single;
+    }
+    return 1;
+}
+
+/* Row by row, however the file has them. */
+static dpmf_status read_values(const npy_header *h, const uint8_t *items, double *out) {
+    const int64_t rows = h->shape[0], columns = h->shape[1];
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            const int64_t from = h->fortran_order ? j * rows + i : i * columns + j;
+            if (!get_item(h, items, from, &out[i * columns + j]))
+                return refuse_array("a whole number beyond 2^53, which a double cannot hold");
+        }
+    }
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out) {
     dpmf_status status = DPMF_OK;
     npy_header h = {.fortran_order = -1};
@@ -232,15 +267,7 @@ dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out
     array.shape[0] = h.shape[0];
     array.shape[1] = h.shape[1];
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the values of an array", &array.values));
-    if (h.item_size == 8) {
-        memcpy(array.values, bytes + used, 8 * (size_t)count);
-    } else {
-        for (int64_t i = 0; i < count; i++) {
-            float value;
-            memcpy(&value, bytes + used + 4 * (size_t)i, 4);
-            array.values[i] = value;
-        }
-    }
+    TRY_DONE(read_values(&h, bytes + used, array.values));
     TRY_DONE(check_finite(DPMF_ERROR_FORMAT, &array));
     *out = array;
     array.values = NULL;

@@ -182,7 +182,8 @@ static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t d
     if (!get_numbers(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), &ends, range) || ends != 2)
         return refuse_array(name, "its offsets are not two whole numbers");
     if (range[0] != *offset) return refuse_array(name, "it does not begin where the one before it ends");
-    if (range[1] < range[0] || range[1] > data_size) return refuse_array(name, "it does not end within the file");
+    if (range[1] < range[0]) return refuse_array(name, "it ends before it begins");
+    if (range[1] > data_size) return refuse_array(name, "the file is truncated: it does not end within it");
     /* Divide, not multiply: the shape may say anything. */
     const int64_t values = (range[1] - range[0]) / 8, columns = dimensions == 2 ? shape[1] : 1;
     if ((range[1] - range[0]) % 8 != 0 || values % columns != 0 || values / columns != shape[0])
@@ -252,12 +253,21 @@ static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t s
     return DPMF_OK;
 }
 
+/* It begins like a mechanism file and ends within its header. */
+static int is_cut_header(const uint8_t *bytes, size_t size, uint64_t length) {
+    return length <= HEADER_MAX && length % 8 == 0 && length > size - LENGTH_WORD &&
+           (size == LENGTH_WORD || bytes[LENGTH_WORD] == '{');
+}
+
 dpmf_status dpmf_i_base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
                                          dpmf_i_base_tensors *tensors) {
     assert((uintptr_t)bytes % sizeof(double) == 0);
     cJSON *tree = NULL;
-    if (size < LENGTH_WORD) return refuse_file("shorter than the 8 bytes that any has");
+    if (size < LENGTH_WORD) return refuse_file("truncated: shorter than the 8 bytes that any has");
     const uint64_t length = get_word(bytes);
+    if (is_cut_header(bytes, size, length))
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: truncated: its header has %" PRIu64 " bytes, the file only %zu",
+                                file_what, length, size);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
                                 "%s: this is no mechanism file (its first bytes speak of a header of %" PRIu64

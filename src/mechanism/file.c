@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "optimum/optimum.h"
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
@@ -245,5 +246,8 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
     TRY(dpmf_i_base_file_read(path, "mechanism file", &bytes, &size));
     dpmf_status status = decode(bytes, size, out);
     dpmf_i_base_free(bytes);
-    return status;
+    if (status == DPMF_OK) return status;
+    char shown[64];
+    const size_t length = strlen(path), from = length > 60 ? length - 60 : 0; /* of a long path the end says more */
+    return dpmf_i_base_fail(status, "'%s': %s", dpmf_i_base_show(path + from, length - from, shown), dpmf_last_error());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CSV, strictly: one header line of distinct names, then lines of as many fields, separated by commas, without quotes;
- * lines end in LF or CRLF. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
+ * lines end in LF or CRLF; a byte order mark before the header is skipped. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
  * numbers in the order in which they appear first.
  */
 #include "train/dataset.h"
@@ -258,6 +258,7 @@ dpmf_status dpmf_i_train_csv_decode(const char *text, size_t size, const char *n
     if (!dpmf_i_base_utf8_valid((const uint8_t *)text, size) || memchr(text, 0, size) != NULL)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a text file: UTF-8 without zero bytes is accepted",
                                 name);
+    if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3; /* spreadsheets write a byte order mark */
     TRY_DONE(read_header(&r, label, unit));
     const int64_t count = count_lines(&r), features = r.columns - (unit != NULL ? 2 : 1);
     if (count == 0) {

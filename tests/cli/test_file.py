@@ -226,6 +226,10 @@ class Hostile(Case):
         self.refused_by_both(self.content + b"\0")
         self.refused_by_both(self.content * 2)
 
+    def test_a_truncated_file_is_named_and_called_so(self):
+        for length in (7, 8, 100, len(self.content) - 1):
+            self.refused(1, "inspect", self.write("cut.dpmf", self.content[:length]), says=["cut.dpmf", "truncated"])
+
     def test_any_changed_bit_is_refused(self):
         generator = random.Random(1)
         for _ in range(60):

@@ -207,6 +207,18 @@ class Options(Case):
             self.assertNotIn("minsep", words)
 
 
+class Outputs(Case):
+    def test_a_place_that_cannot_be_written_is_refused_before_the_work(self):
+        """A million steps of a dense optimum take long: the answer comes at once, and the message names the option."""
+        for place in ("/nonexistent/x.dpmf", self.path("."), "/dev/null/x"):
+            self.refused(1, "design", "--steps", 10**7, "--epochs", 7, "--epsilon", 1, "--delta", 1e-6, "-o", place,
+                         says=["--out", "cannot write", place])
+        self.refused(1, "train", "--checkpoint", "/nonexistent/x", says=["--checkpoint", "cannot write"])
+
+    def test_the_usage_of_a_missing_file_is_one_line(self):
+        self.refused(2, "noise", says="noise needs a FILE: dpmf noise FILE --dim M --rows A:B [OPTION]...\n")
+
+
 class Families(Case):
     def test_listed_families_exist(self):
         help_text = " ".join(self.ok("evaluate", "--help").split())

@@ -216,6 +216,11 @@ static void test_csv_columns_become_features_labels_and_users(void **unused) {
     assert_string_equal(data->names, again->names);
     unlink(path);
     dpmf_dataset_free(again);
+    check_ok(csv("\xEF\xBB\xBF"
+                 "a,b,label\n1,0,1\n",
+                 NULL, &again)); /* a byte order mark belongs to no name */
+    assert_string_equal(data->names, again->names);
+    dpmf_dataset_free(again);
     check_ok(csv("b,label,a\n1,0,1\n", NULL, &again)); /* the same features in another order */
     assert_string_not_equal(data->names, again->names);
     dpmf_dataset_free(again);
