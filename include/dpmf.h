@@ -1572,8 +1572,8 @@ typedef struct dpmf_dataset dpmf_dataset;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out);
 
 /*
- * CSV: a header line; the column `label` holds 0 to classes - 1, the column `unit` (NULL: none) a user's name, all
- * others numbers. No quotes. A message names the line. Features that are not finite, here and below, do not end anything:
+ * CSV: a header line; the column `label` (NULL: none, every class is 0) holds 0 to classes - 1, the column `unit` (NULL:
+ * none) a user's name, all others numbers. No quotes. A message names the line. Features that are not finite, here and below, do not end anything:
  * an example that has one adds 0 to every sum.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
@@ -1585,11 +1585,20 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, con
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit,
                                                         dpmf_dataset **left, dpmf_dataset **out);
+
+/*
+ * Features on another scale: x_j becomes (x_j - offset_j) factor_j, with `features` numbers each that must come from
+ * elsewhere than the private examples (a public range, say); with NULL for both, each example is divided by its own l2
+ * norm. Training data and all that the model is later applied to need the same.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset,
+                                                        const double *factor);
 DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_classes(const dpmf_dataset *dataset);
-DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset); /* users; examples where there are none */
+DPMF_API const int32_t *dpmf_dataset_labels(const dpmf_dataset *dataset); /* one per example, borrowed */
+DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset);         /* users; examples where there are none */
 
 /*
  * Exact sums of clipped contributions, for whoever forms gradients elsewhere: those of a framework, say. Contributions are
@@ -1678,6 +1687,16 @@ DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
 /* Part of the examples that the model puts right, and the mean cross-entropy. Not private where the data are not public. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
                                                            double *accuracy, double *loss);
+
+/*
+ * What a trained model answers to each example of a data set: the class (-1: none, its logits are not numbers) and, unless
+ * NULL, its probability. `weights` are `count` numbers as above; the number of classes follows from `count`, and is 0 where no
+ * model has that many.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_model_predict(const dpmf_dataset *dataset, int64_t hidden, int64_t count,
+                                                        const float *weights, const dpmf_run *run, int32_t *label,
+                                                        double *probability);
+DPMF_API int64_t dpmf_model_classes(int64_t features, int64_t hidden, int64_t weights);
 
 /*
  * A checkpoint: weights, optimizer, sampler, noise and step together, written whole or not at all; as secret as the

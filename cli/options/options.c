@@ -13,6 +13,7 @@
 #define COUNT (1u << VERB_COUNT)
 #define QUERY (1u << VERB_QUERY)
 #define TRAIN (1u << VERB_TRAIN)
+#define PREDICT (1u << VERB_PREDICT)
 #define INSPECT (1u << VERB_INSPECT)
 #define VERIFY (1u << VERB_VERIFY)
 #define REPORT (1u << VERB_REPORT)
@@ -677,7 +678,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_DATA] = {.name = "data",
                      .kind = KIND_FILE,
                      .argument = "DIR",
-                     .verbs = TRAIN,
+                     .verbs = TRAIN | PREDICT,
                      .help =
                          "directory of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
                          "t10k-labels-idx1-ubyte, plain or with .gz"},
@@ -689,18 +690,20 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_TEST_CSV] = {.name = "test-csv",
                          .kind = KIND_FILE,
                          .argument = "FILE",
-                         .verbs = TRAIN,
-                         .help = "the same columns, for the accuracy. Without it --hold-out is needed"},
+                         .verbs = TRAIN | PREDICT,
+                         .help =
+                             "train: the same columns, for the accuracy; without it --hold-out is needed. predict: the "
+                             "examples; the column of --label may be missing"},
     [OPTION_LABEL] = {.name = "label",
                       .kind = KIND_TEXT,
                       .argument = "COLUMN",
                       .preset = "label",
-                      .verbs = TRAIN,
+                      .verbs = TRAIN | PREDICT,
                       .help = "CSV: the column of the class, whole numbers from 0"},
     [OPTION_USER] = {.name = "user",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
-                     .verbs = TRAIN,
+                     .verbs = TRAIN | PREDICT,
                      .help = "CSV: the column of the user's name; needed for --unit user"},
     [OPTION_HOLD_OUT] = {.name = "hold-out",
                          .kind = KIND_COUNT,
@@ -711,12 +714,23 @@ const option_row options[OPTION_TOTAL] = {
                          .help = "evaluate on the last N training examples, and train without them, instead of on the "
                                  "test data: for the choice of settings. With --unit user: on all examples of the "
                                  "last users who have N"},
+    [OPTION_SCALE] =
+        {.name = "scale",
+         .kind = KIND_TEXT,
+         .argument = "SCALE",
+         .values = "none|rows|FILE.npy",
+         .preset = "none",
+         .verbs =
+             TRAIN | PREDICT,
+         .help = "the features: as they are; each example divided by its own l2 norm; or less the first row of "
+                 "a 2 x features array and times its second. Those numbers must come from public "
+                 "knowledge: means of the training data would not be private"},
     [OPTION_MODEL] = {.name = "model",
                       .kind = KIND_TEXT,
                       .argument = "MODEL",
                       .values = "softmax|mlp:H",
                       .preset = "softmax",
-                      .verbs = TRAIN,
+                      .verbs = TRAIN | PREDICT,
                       .help = "softmax regression, or one hidden layer of H units (tanh)"},
     [OPTION_BATCH] = {.name = "batch",
                       .kind = KIND_COUNT,
@@ -794,23 +808,24 @@ const option_row options[OPTION_TOTAL] = {
                         .count_low = 1,
                         .count_high = 1024,
                         .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
-                                 REPRODUCE | BENCH | TRAIN,
+                                 REPRODUCE | BENCH | TRAIN | PREDICT,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | REPRODUCE | BENCH | TRAIN,
+                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN,
+                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT,
                     .help = "design: save the chosen mechanism with its sigma. evaluate, optimize: save the mechanism, "
                             "without sigma unless --epsilon and --delta are given. calibrate: save it with sigma. "
                             "report: the page. noise, count: write there instead "
                             "of to standard output; the file appears when it is complete, or, count with a state "
-                            "file, grows line by line. train: the weights, as .npy"},
+                            "file, grows line by line. train: the weights, as .npy. predict: "
+                            "the answers"},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
                          .verbs = REPRODUCE,
@@ -836,7 +851,7 @@ const option_row options[OPTION_TOTAL] = {
                      .letter = 'h',
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
-                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN,
+                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN | PREDICT,
                      .help = "explain the verb and its options"},
 };
 

@@ -162,6 +162,21 @@ const verb_row verbs[VERB_TOTAL] = {
                 "that on data which the guarantee does not cover.",
             .run = cmd_train,
         },
+    [VERB_PREDICT] =
+        {
+            .name = "predict",
+            .usage = "predict WEIGHTS --model MODEL --test-csv FILE [OPTION]...\n"
+                     "predict WEIGHTS --model MODEL --data DIR [OPTION]...",
+            .operand = "WEIGHTS",
+            .operands_needed = 1,
+            .summary = "what a trained model answers to new examples",
+            .description =
+                "Prints one line per example: the class and its probability by the model whose weights `train -o` "
+                "wrote. The model and --scale must be those of the training. The order of the weights: the first "
+                "layer's (outputs x features, row by row), its biases, then the same of the second layer. The weights "
+                "have the privacy of their training; the examples given here get none.",
+            .run = cmd_predict,
+        },
     [VERB_INSPECT] =
         {
             .name = "inspect",

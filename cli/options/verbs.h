@@ -14,6 +14,7 @@ int cmd_noise(const arguments *given);
 int cmd_count(const arguments *given);
 int cmd_query(const arguments *given);
 int cmd_train(const arguments *given);
+int cmd_predict(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_verify(const arguments *given);
 int cmd_report(const arguments *given);

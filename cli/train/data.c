@@ -31,6 +31,33 @@ static int load_idx(const char *directory, const char *what, dpmf_dataset **out)
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
+/*
+ * --scale: none, rows, or a .npy of two rows, what is subtracted from each feature and what it is then multiplied with.
+ * Numbers computed from the data here would not be private, so none are.
+ */
+static int scale(const training *t, dpmf_dataset *data) {
+    const char *text = option_text(t->given, OPTION_SCALE);
+    dpmf_array numbers = {0};
+    dpmf_status status = DPMF_OK;
+    if (strcmp(text, "none") == 0) return 0;
+    if (strcmp(text, "rows") == 0) {
+        status = dpmf_dataset_scale(data, NULL, NULL);
+        return status == DPMF_OK ? 0 : fail_status(status, "--scale");
+    }
+    status = dpmf_array_load(text, &numbers);
+    if (status != DPMF_OK) return fail_status(status, "--scale");
+    int code = 0;
+    const int64_t features = dpmf_dataset_features(data);
+    if (numbers.dimensions != 2 || numbers.shape[0] != 2 || numbers.shape[1] != features)
+        code =
+            fail(EXIT_UNABLE, "--scale: %lld x %lld numbers, accepted: 2 x %lld, offsets and factors of the features",
+                 (long long)numbers.shape[0], (long long)numbers.shape[1], (long long)features);
+    if (code == 0) status = dpmf_dataset_scale(data, numbers.values, numbers.values + features);
+    if (status != DPMF_OK) code = fail_status(status, "--scale");
+    dpmf_array_free(&numbers);
+    return code;
+}
+
 static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
     const char *label = option_text(t->given, OPTION_LABEL), *user = t->given->text[OPTION_USER];
     dpmf_status status = dpmf_dataset_load_csv(t->given->text[id], label, user, out);
@@ -76,6 +103,27 @@ static int read_model(training *t) {
     return 0;
 }
 
+/* A file without the column of --label has no classes, unless the option was given. */
+static int load_unlabelled(training *t, bool *labelled) {
+    const char *path = t->given->text[OPTION_TEST_CSV], *user = t->given->text[OPTION_USER];
+    const char *label = option_text(t->given, OPTION_LABEL);
+    *labelled = true;
+    if (dpmf_dataset_load_csv(path, label, user, &t->test) == DPMF_OK) return 0;
+    *labelled = option_given(t->given, OPTION_LABEL);
+    if (*labelled) return load_csv(t, OPTION_TEST_CSV, &t->test);
+    dpmf_status status = dpmf_dataset_load_csv(path, NULL, user, &t->test);
+    return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
+}
+
+int training_test_data(training *t, bool *labelled) {
+    const bool idx = option_given(t->given, OPTION_DATA), csv = option_given(t->given, OPTION_TEST_CSV);
+    if (idx == csv) return fail(EXIT_USAGE, "predict needs one of --data DIR and --test-csv FILE");
+    *labelled = true;
+    int code = read_model(t);
+    if (code == 0) code = idx ? load_idx(t->given->text[OPTION_DATA], "t10k", &t->test) : load_unlabelled(t, labelled);
+    return code == 0 ? scale(t, t->test) : code;
+}
+
 int training_data(training *t) {
     int code = check_usage(t->given);
     if (code == 0) code = read_model(t);
@@ -89,6 +137,8 @@ int training_data(training *t) {
         if (code == 0 && !held) code = load_csv(t, OPTION_TEST_CSV, &t->test);
     }
     if (code == 0 && held) code = hold_out(t);
+    if (code == 0) code = scale(t, t->train);
+    if (code == 0) code = scale(t, t->test);
     if (code != 0) return code;
     if (dpmf_dataset_features(t->test) != dpmf_dataset_features(t->train) ||
         dpmf_dataset_classes(t->test) > dpmf_dataset_classes(t->train))

@@ -31,7 +31,8 @@ typedef struct training {
 } training;
 
 /* Each: 0, or the exit code after a message. */
-int training_data(training *t);        /* train, test, the model's size (train/data.c) */
+int training_data(training *t);                      /* train, test, the model's size (train/data.c) */
+int training_test_data(training *t, bool *labelled); /* test alone, with or without classes, and the model's size */
 int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */
 int training_workload(training *t);    /* workload and schedule */
 int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train/mechanism.c) */

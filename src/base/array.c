@@ -96,8 +96,8 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     char shown[64];
     if (h->item_size != 0) return refuse_array("the header has 'descr' twice");
     if (!take_string(c, &text, &length)) return refuse_array("'descr' is not a text");
-    const int known = length == 3 && text[0] == '<' && (text[1] == 'f' || text[1] == 'i') &&
-                      (text[2] == '8' || text[2] == '4');
+    const int known =
+        length == 3 && text[0] == '<' && (text[1] == 'f' || text[1] == 'i') && (text[2] == '8' || text[2] == '4');
     if (!known)
         return dpmf_i_base_fail(
             DPMF_ERROR_FORMAT,

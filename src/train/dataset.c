@@ -35,6 +35,10 @@ int64_t dpmf_dataset_classes(const dpmf_dataset *dataset) {
     return dataset != NULL ? dataset->classes : 0;
 }
 
+const int32_t *dpmf_dataset_labels(const dpmf_dataset *dataset) {
+    return dataset != NULL ? dataset->label : NULL;
+}
+
 int64_t dpmf_dataset_units(const dpmf_dataset *dataset) {
     return dataset != NULL ? dataset->units : 0;
 }

@@ -26,7 +26,7 @@ typedef struct reader {
     const char *name;             /* of the file */
     int64_t line;                 /* from 1; of what was read last */
     char names[65];               /* digest of those of the features, in order */
-    int64_t columns, label, unit; /* unit -1: none */
+    int64_t columns, label, unit; /* -1: none */
     field *fields;                /* of one line */
     field *users;                 /* of each example */
 } reader;
@@ -126,11 +126,11 @@ static dpmf_status digest_names(reader *r) {
 
 /* The names: where label and unit are, none empty, none twice. */
 static dpmf_status read_names(reader *r, const char *label, const char *unit) {
-    TRY(find_column(r, label, &r->label));
+    if (label != NULL) TRY(find_column(r, label, &r->label));
     if (unit != NULL) TRY(find_column(r, unit, &r->unit));
-    if (r->label == r->unit)
+    if (label != NULL && r->label == r->unit)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the label and the unit of '%s' are the same column", r->name);
-    if (r->columns < (unit != NULL ? 3 : 2))
+    if (r->columns < 1 + (unit != NULL) + (label != NULL))
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has no columns of features", r->name);
     TRY(digest_names(r));
     qsort(r->fields, (size_t)r->columns, sizeof *r->fields, compare_fields);
@@ -148,7 +148,7 @@ static dpmf_status read_header(reader *r, const char *label, const char *unit) {
     if (!next_line(r, &line) || line.length == 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has no header line: names of columns are accepted", r->name);
     r->columns = count_fields(&line);
-    r->unit = -1;
+    r->unit = r->label = -1;
     TRY(dpmf_i_base_alloc(r->columns, sizeof *r->fields, "the columns", (void **)&r->fields));
     TRY(split(r, &line));
     return read_names(r, label, unit);
@@ -260,7 +260,7 @@ dpmf_status dpmf_i_train_csv_decode(const char *text, size_t size, const char *n
                                 name);
     if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3; /* spreadsheets write a byte order mark */
     TRY_DONE(read_header(&r, label, unit));
-    const int64_t count = count_lines(&r), features = r.columns - (unit != NULL ? 2 : 1);
+    const int64_t count = count_lines(&r), features = r.columns - (unit != NULL) - (label != NULL);
     if (count == 0) {
         status = dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has a header line and no examples", name);
         goto done;
@@ -287,8 +287,8 @@ dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const cha
     char name[64];
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL || label == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_csv: the path, the label or out is NULL");
+    if (path == NULL || out == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_csv: the path or out is NULL");
     TRY(dpmf_i_base_file_read(path, "data file", &bytes, &size));
     const size_t length = strlen(path);
     dpmf_i_base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How good a model is: the part of the examples that it puts right, and its mean cross-entropy ln(sum e^z) - z[label]. */
+/*
+ * How good a model is: the part of the examples that it puts right, and its mean cross-entropy ln(sum e^z) - z[label]; and
+ * what it answers, each with its probability e^z / sum e^z.
+ */
 #include "train/train.h"
 
 #include "base/memory.h"
@@ -16,21 +19,26 @@ typedef struct evaluation {
     dpmf_i_train_lanes *lanes; /* one a thread */
     int64_t *right;            /* of each chunk of DPMF_I_TRAIN_LANES examples */
     double *loss;
+    int32_t *answer; /* of each example; NULL: not asked */
+    double *probability;
 } evaluation;
 
 /* The first of the largest logits is the answer; NaN is no answer. */
-static void judge(const evaluation *e, const float *z, int64_t lane, int32_t label, int64_t *right, double *loss) {
-    int64_t best = -1;
+static void judge(const evaluation *e, const float *z, int64_t lane, int64_t example, int64_t *right, double *loss) {
+    const int32_t label = e->data->label[example];
+    int32_t best = -1;
     double largest = -INFINITY, sum = 0.0;
     for (int64_t i = 0; i < e->model->classes; i++)
         if ((double)z[i * DPMF_I_TRAIN_LANES + lane] > largest) {
             largest = (double)z[i * DPMF_I_TRAIN_LANES + lane];
-            best = i;
+            best = (int32_t)i;
         }
     for (int64_t i = 0; i < e->model->classes; i++)
         sum += exp((double)z[i * DPMF_I_TRAIN_LANES + lane] - largest);
+    if (e->answer != NULL) e->answer[example] = best;
+    if (e->probability != NULL) e->probability[example] = best < 0 ? 0.0 : 1.0 / sum;
     *right += best == label;
-    *loss += log(sum) + largest - (double)z[label * DPMF_I_TRAIN_LANES + lane];
+    if (label < e->model->classes) *loss += log(sum) + largest - (double)z[label * DPMF_I_TRAIN_LANES + lane];
 }
 
 static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
@@ -42,20 +50,21 @@ static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
         x[l] = e->data->x + (from + l) * e->data->features;
     const float *z = dpmf_i_train_model_forward(e->model, e->weights, &e->turned, count, x, &e->lanes[worker]);
     for (int64_t l = 0; l < count; l++)
-        judge(e, z, l, e->data->label[from + l], &e->right[item], &e->loss[item]);
+        judge(e, z, l, from + l, &e->right[item], &e->loss[item]);
     return DPMF_OK;
 }
 
-/* Accuracy and mean loss over a data set whose features and classes fit. */
+/* Accuracy and mean loss over a data set whose features fit, and answers where `asked` has room for them. */
 static dpmf_status evaluate(const dpmf_i_train_model *model, const float *weights, const dpmf_dataset *data,
-                            dpmf_i_base_pool *pool, double *accuracy, double *loss) {
+                            dpmf_i_base_pool *pool, const evaluation *asked, double *accuracy, double *loss) {
     dpmf_status status = DPMF_OK;
     evaluation e = {.model = model, .weights = weights, .data = data};
+    if (asked != NULL) e.answer = asked->answer, e.probability = asked->probability;
     const int threads = dpmf_i_base_pool_threads(pool);
     const int64_t chunks = (data->count + DPMF_I_TRAIN_LANES - 1) / DPMF_I_TRAIN_LANES;
     int64_t right = 0;
     double sum = 0.0;
-    if (data->features != model->features || data->classes > model->classes)
+    if (data->features != model->features || (asked == NULL && data->classes > model->classes))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "a data set of %" PRId64 " features and %" PRId64
                                 " classes, accepted by this model: %" PRId64 " features, at most %" PRId64 " classes",
@@ -95,5 +104,33 @@ dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_datase
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the features of the data set have other names, or another order, than "
                                 "those that the model was trained with");
-    return evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, accuracy, loss);
+    return evaluate(&trainer->model, trainer->weights, dataset, trainer->pool, NULL, accuracy, loss);
+}
+
+int64_t dpmf_model_classes(int64_t features, int64_t hidden, int64_t weights) {
+    const int64_t most = (int64_t)1 << 24;
+    if (features < 1 || features > DPMF_I_TRAIN_FEATURES_MAX || hidden < 0 || hidden > most || weights < 1) return 0;
+    const int64_t first = hidden * (features + 1), each = hidden > 0 ? hidden + 1 : features + 1;
+    const int64_t classes = (weights - first) / each;
+    return classes >= 1 && classes <= DPMF_I_TRAIN_CLASSES_MAX && classes * each == weights - first ? classes : 0;
+}
+
+dpmf_status dpmf_model_predict(const dpmf_dataset *dataset, int64_t hidden, int64_t count, const float *weights,
+                               const dpmf_run *run, int32_t *label, double *probability) {
+    dpmf_status status = DPMF_OK;
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_train_model model;
+    const evaluation asked = {.answer = label, .probability = probability};
+    if (dataset == NULL || weights == NULL || label == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_model_predict: the data set, weights or label is NULL");
+    const int64_t classes = dpmf_model_classes(dataset->features, hidden, count);
+    if (classes == 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "no model of %" PRId64 " features and %" PRId64 " hidden units has %" PRId64 " weights",
+                                dataset->features, hidden, count);
+    TRY(dpmf_i_train_model_of(dataset->features, hidden, classes, &model));
+    TRY(dpmf_i_base_pool_create(run != NULL ? run->threads : 0, &pool));
+    status = evaluate(&model, weights, dataset, pool, &asked, NULL, NULL);
+    dpmf_i_base_pool_free(pool);
+    return status;
 }

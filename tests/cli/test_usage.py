@@ -9,8 +9,8 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "inspect", "verify", "report",
-         "reproduce", "bench", "help"]
+VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify",
+         "report", "reproduce", "bench", "help"]
 LATER_VERBS = ["audit"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json",
@@ -30,7 +30,7 @@ NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file",
                  "dry-run", "ledger", "budget-epsilon", "budget-delta", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "no-state", "ledger", "budget-epsilon", "budget-delta", "data",
-                 "train-csv", "test-csv", "label", "user", "hold-out",
+                 "train-csv", "test-csv", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
@@ -39,6 +39,7 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["clip", "mechanism", "range", "minus", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
+           "predict": ["data", "test-csv", "label", "user", "scale", "model", "threads", "json", "out", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
            "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "out",

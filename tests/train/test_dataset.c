@@ -305,6 +305,54 @@ static void test_a_data_set_copies_slices_and_refuses_bad_labels(void **unused) 
     assert_int_equal(dpmf_dataset_count(NULL), 0);
 }
 
+static void test_scaled_features_are_another_data_set(void **unused) {
+    const float x[] = {3, 4, 0, 0, NAN, 1};
+    const int32_t label[] = {0, 1, 0};
+    const double offset[] = {1, -2}, factor[] = {2, 0.5}, wrong[] = {0, INFINITY};
+    dpmf_dataset *rows = NULL, *columns = NULL;
+    char before[65];
+    (void)unused;
+    check_ok(dpmf_dataset_create(3, 2, 2, x, label, NULL, &rows));
+    check_ok(dpmf_dataset_create(3, 2, 2, x, label, NULL, &columns));
+    memcpy(before, rows->digest, sizeof before);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_dataset_scale(rows, offset, wrong));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_dataset_scale(rows, offset, NULL));
+    assert_string_equal(before, rows->digest); /* a refusal changes nothing */
+    check_near((double)rows->x[0], 3, 1e-5);
+    check_ok(dpmf_dataset_scale(rows, NULL, NULL));
+    check_ok(dpmf_dataset_scale(columns, offset, factor));
+    const double by_row[] = {0.6, 0.8, 0, 0, 0, 0}, by_column[] = {4, 3, -2, 1, 0, 0};
+    for (int i = 0; i < 6; i++) {
+        check_near((double)rows->x[i], by_row[i], 1e-5);
+        check_near((double)columns->x[i], by_column[i], 1e-5);
+    }
+    assert_true(isnan(rows->input[2].square) && isnan(columns->input[2].square)); /* it still adds 0 to every sum */
+    assert_string_not_equal(before, rows->digest);
+    assert_string_not_equal(rows->digest, columns->digest);
+    dpmf_dataset_free(rows);
+    dpmf_dataset_free(columns);
+}
+
+/* 2 features, 2 classes: weights 2 x 2, then 2 biases. */
+static void test_a_model_answers_with_its_class_and_probability(void **unused) {
+    const float x[] = {1, 0, 0, 1, 2, 2}, weights[] = {1, 0, 0, 1, 0, 0.5f};
+    const int32_t label[] = {0, 0, 0};
+    int32_t answer[3];
+    double probability[3];
+    dpmf_dataset *data = NULL;
+    (void)unused;
+    check_ok(dpmf_dataset_create(3, 2, 1, x, label, NULL, &data));
+    check_ok(dpmf_model_predict(data, 0, 6, weights, NULL, answer, probability));
+    assert_true(answer[0] == 0 && answer[1] == 1 && answer[2] == 1);
+    check_near(probability[0], 1 / (1 + exp(-0.5)), 1e-5);
+    check_near(probability[1], 1 / (1 + exp(-1.5)), 1e-5);
+    check_near(probability[2], 1 / (1 + exp(-0.5)), 1e-5);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_model_predict(data, 0, 7, weights, NULL, answer, NULL));
+    assert_true(dpmf_model_classes(2, 0, 6) == 2 && dpmf_model_classes(2, 0, 7) == 0);
+    assert_true(dpmf_model_classes(2, 3, 9 + 4 * 5) == 5 && dpmf_model_classes(2, 3, 9) == 0);
+    dpmf_dataset_free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idx_is_read_plain_and_packed_and_refused_when_cut),
@@ -313,6 +361,8 @@ int main(void) {
         cmocka_unit_test(test_images_and_labels_make_a_data_set),
         cmocka_unit_test(test_csv_columns_become_features_labels_and_users),
         cmocka_unit_test(test_csv_lines_that_do_not_fit_are_refused_by_number),
+        cmocka_unit_test(test_scaled_features_are_another_data_set),
+        cmocka_unit_test(test_a_model_answers_with_its_class_and_probability),
         cmocka_unit_test(test_a_data_set_copies_slices_and_refuses_bad_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
