@@ -255,7 +255,7 @@ static void test_csv_lines_that_do_not_fit_are_refused_by_number(void **unused) 
     check_message("user's name");
     check_fails(DPMF_ERROR_ARGUMENT, csv("a,label\n1,0\n", "label", &none));
     check_fails(DPMF_ERROR_FORMAT, csv("a,label\n1,0\n", "who", &none));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_dataset_load_csv("x", NULL, NULL, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_dataset_load_csv(NULL, "label", NULL, &none));
     check_fails(DPMF_ERROR_IO, dpmf_dataset_load_csv("none.csv", "label", NULL, &none));
 }
 
