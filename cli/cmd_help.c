@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
 #include "options/completion.h"
+#include "options/tour.h"
 #include "options/verbs.h"
 #include "output.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,8 +44,9 @@ static void add_usage(text_buffer *t, const verb_row *v) {
 }
 
 /* The help of an option with what the other columns of the table know: accepted values and the default. */
-static void option_words(text_buffer *t, const option_row *o) {
-    text_add(t, "%s.", option_help(o));
+static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
+    const bool out = o == &options[OPTION_OUT] && tours[verb].out != NULL;
+    text_add(t, "%s.", out ? tours[verb].out : option_help(o));
     if (o->kind == KIND_COUNT) text_add(t, " From %lld to %lld.", (long long)o->count_low, (long long)o->count_high);
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
     if (option_values(o) != NULL) {
@@ -56,7 +59,7 @@ static void option_words(text_buffer *t, const option_row *o) {
     if (o->preset != NULL) text_add(t, " Default: %s.", o->preset);
 }
 
-static void add_option(text_buffer *t, const option_row *o) {
+static void add_option(text_buffer *t, verb_id verb, const option_row *o, const char *example) {
     char name[80];
     text_buffer words = {0};
     if (o->letter != '\0')
@@ -67,7 +70,8 @@ static void add_option(text_buffer *t, const option_row *o) {
         text_add(t, "%-*s", INDENT, name);
     else
         text_add(t, "%s\n%*s", name, INDENT, "");
-    option_words(&words, o);
+    option_words(&words, verb, o);
+    if (example != NULL) text_add(&words, " Example: %s", example);
     if (words.failed)
         t->failed = true;
     else
@@ -81,14 +85,47 @@ static int finish_help(text_buffer *t) {
     return code;
 }
 
+/* The example of an option that most runs give; NULL: it is not one of them. */
+static const char *example_of(verb_id verb, option_id id) {
+    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; ++i)
+        if (tours[verb].first[i].id == id) return tours[verb].first[i].example;
+    return NULL;
+}
+
+static void add_first_options(text_buffer *t, verb_id verb) {
+    if (tours[verb].first[0].example == NULL) return;
+    text_add(t, "\nmost used:\n");
+    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; ++i) {
+        assert(option_of_verb(tours[verb].first[i].id, verb));
+        add_option(t, verb, &options[tours[verb].first[i].id], tours[verb].first[i].example);
+    }
+}
+
+static void add_group(text_buffer *t, verb_id verb, int group) {
+    const int end = group + 1 < option_group_total ? (int)option_groups[group + 1].from : OPTION_TOTAL;
+    bool titled = false;
+    for (int i = (int)option_groups[group].from; i < end; ++i) {
+        if (!option_of_verb((option_id)i, verb) || example_of(verb, (option_id)i) != NULL) continue;
+        if (!titled) text_add(t, "\n%s:\n", option_groups[group].title);
+        titled = true;
+        add_option(t, verb, &options[i], NULL);
+    }
+}
+
 int print_verb_help(verb_id verb) {
     text_buffer t = {0};
     add_usage(&t, &verbs[verb]);
     text_add(&t, "\n");
     add_wrapped(&t, verbs[verb].description, 0, 0);
-    text_add(&t, "\noptions:\n");
-    for (int i = 0; i < OPTION_TOTAL; ++i)
-        if (option_of_verb((option_id)i, verb)) add_option(&t, &options[i]);
+    add_first_options(&t, verb);
+    for (int i = 0; i < option_group_total; ++i)
+        add_group(&t, verb, i);
+    return finish_help(&t);
+}
+
+int print_tour(void) {
+    text_buffer t = {0};
+    text_add(&t, "%s", tour_text);
     return finish_help(&t);
 }
 
@@ -96,7 +133,8 @@ static const char about[] = "Correlated-noise mechanisms for differential privac
                             "noise of private training and private running sums.";
 static const char conventions[] =
     "Numbers may be written as 1e6; counts also as 10k, 2M, 1G (powers of 1000). Answers go to standard output, "
-    "messages to standard error. With --json the answer is one JSON object.";
+    "messages to standard error, with the progress of long work: a bar on a terminal, else a line every 10 seconds "
+    "(DPMF_PROGRESS in the environment: another number, 0 for none). With --json the answer is one JSON object.";
 
 static const struct {
     const char *code, *meaning;
@@ -138,7 +176,7 @@ static void add_roff(text_buffer *t, const char *words) {
     }
 }
 
-static void add_roff_option(text_buffer *t, const option_row *o) {
+static void add_roff_option(text_buffer *t, verb_id verb, const option_row *o) {
     text_buffer words = {0};
     text_add(t, ".TP\n");
     if (o->letter != '\0') text_add(t, "\\fB\\-%c\\fR, ", o->letter);
@@ -151,7 +189,7 @@ static void add_roff_option(text_buffer *t, const option_row *o) {
         text_add(t, "\\fR");
     }
     text_add(t, "\n");
-    option_words(&words, o);
+    option_words(&words, verb, o);
     if (words.failed)
         t->failed = true;
     else
@@ -174,7 +212,7 @@ static void add_roff_verb(text_buffer *t, verb_id verb) {
     add_roff(t, verbs[verb].description);
     text_add(t, "\n");
     for (int i = 0; i < OPTION_TOTAL; ++i)
-        if (option_of_verb((option_id)i, verb)) add_roff_option(t, &options[i]);
+        if (option_of_verb((option_id)i, verb)) add_roff_option(t, verb, &options[i]);
 }
 
 static int print_man(void) {

@@ -199,7 +199,9 @@ static int write_rows(request *r, row_output *out) {
         code = rows_write(out, r->rows, (size_t)some * row);
         if (code == 0) explain(r);
         t += some;
+        progress_show("rows of noise", (double)(t - r->first) / (double)(r->last - r->first));
     }
+    progress_clear();
     return code;
 }
 

@@ -254,6 +254,8 @@ static int train(training *t) {
     code = write_weights(t);
     if (code == 0) code = training_print(t);
     if (code != 0) return code;
+    if (t->resumed_at > 0 && t->resumed_at < t->steps)
+        fail(0, "resumed at step %lld of %lld", (long long)t->resumed_at, (long long)t->steps);
     if (t->resumed_at == t->steps) fail(0, "this run was complete: no step was taken, and this is its model");
     if (t->resumed_at == 0 && t->begun_before > 0)
         fail(0,

@@ -54,7 +54,7 @@ static int print_version(void) {
 int main(int argc, char **argv) {
     fill_closed_streams();
     watch_signals();
-    if (argc < 2) return fail(EXIT_USAGE, "a verb is needed: 'dpmf help' lists them");
+    if (argc < 2) return print_tour();
     bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     bool version = strcmp(argv[1], "--version") == 0;
     char shown[SHOWN];

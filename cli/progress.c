@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
+#include "options/numbers.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,14 +58,37 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int report_progress(void *context, const char *what, double done) {
-    (void)context;
-    if (interrupted()) return 1;
-    if (isatty(STDERR_FILENO) == 0) return 0;
-    double now = seconds();
+/*
+ * Seconds between lines in a log: DPMF_PROGRESS, 0 for no lines, 10 without it. Read once: every call asks.
+ */
+static double seconds_between_lines(void) {
+    static double found = -1.0;
+    if (found < 0.0) {
+        const char *text = getenv("DPMF_PROGRESS");
+        if (text == NULL || !read_number(text, &found) || !(found >= 0.0)) found = 10.0;
+    }
+    return found;
+}
+
+/* On a terminal a bar that is drawn over, else a line: standard error may be a log. */
+static bool is_time(bool terminal) {
+    const double now = seconds(), between = terminal ? 0.2 : seconds_between_lines();
     if (last_shown < 0.0) last_shown = now; /* nothing is shown for work that ends at once */
-    if (now - last_shown < 0.2) return 0;
+    if (between == 0.0 || now - last_shown < between) return false;
     last_shown = now;
+    return true;
+}
+
+void progress_show(const char *what, double done) {
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    if (!is_time(terminal)) return;
+    if (!terminal) {
+        if (done >= 0.0)
+            fprintf(stderr, "dpmf: %3d%% %.70s\n", (int)(100.0 * done), what);
+        else
+            fprintf(stderr, "dpmf: %.70s\n", what);
+        return;
+    }
     line_shown = true;
     if (done >= 0.0) {
         static const char full[] = "##############################", empty[] = "..............................";
@@ -72,6 +98,12 @@ static int report_progress(void *context, const char *what, double done) {
         fprintf(stderr, "\r\033[K%.70s", what);
     }
     fflush(stderr);
+}
+
+static int report_progress(void *context, const char *what, double done) {
+    (void)context;
+    if (interrupted()) return 1;
+    progress_show(what, done);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long work: a progress line on a terminal, and Ctrl-C. */
+/* Long work: a progress bar on a terminal, else a line now and then, and Ctrl-C. */
 #ifndef DPMF_CLI_PROGRESS_H
 #define DPMF_CLI_PROGRESS_H
 
@@ -18,6 +18,9 @@ bool wait_readable(int file);
 
 /* How library calls are to run: `threads` (0: one per processor), progress shown, cancelled by a signal. */
 dpmf_run run_with(int threads);
+
+/* For loops that are the program's own: part `done` of `what`, in [0, 1]. */
+void progress_show(const char *what, double done);
 
 /* Removes the progress line, if one is shown, before anything else is printed. */
 void progress_clear(void);

@@ -820,12 +820,7 @@ const option_row options[OPTION_TOTAL] = {
                     .kind = KIND_FILE,
                     .argument = "FILE",
                     .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT,
-                    .help = "design: save the chosen mechanism with its sigma. evaluate, optimize: save the mechanism, "
-                            "without sigma unless --epsilon and --delta are given. calibrate: save it with sigma. "
-                            "report: the page. noise, count: write there instead "
-                            "of to standard output; the file appears when it is complete, or, count with a state "
-                            "file, grows line by line. train: the weights, as .npy. predict: "
-                            "the answers"},
+                    .help = "write there" /* options/tour.c has the words of each verb */},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
                          .verbs = REPRODUCE,

@@ -23,6 +23,7 @@ int cmd_bench(const arguments *given);
 int cmd_help(const arguments *given);
 
 /* Prints the general help, or that of one verb (cmd_help.c). */
+int print_tour(void); /* a few commands to begin with */
 int print_general_help(void);
 int print_verb_help(verb_id verb);
 

@@ -47,7 +47,7 @@ class Training(Case):
         code, out, err = run("train", *(self.csv if data is None else data), *arguments, "--json", **options)
         self.assertEqual(code, 0, (arguments, err))
         for line in err.splitlines():
-            self.assertRegex(line, "^dpmf: (not private: |this run was )")
+            self.assertRegex(line, "^dpmf: (not private: |this run was |resumed at step )")
         answer = json.loads(out)
         self.assertEqual(list(answer), KEYS)
         return answer

@@ -72,8 +72,13 @@ class Verbs(Case):
         self.assertEqual(self.ok("--version"), "dpmf %s\n" % version)
         self.assertEqual(self.json(*BASE)["version"], version)
 
-    def test_no_verb_is_refused(self):
-        self.refused(2)
+    def test_no_verb_shows_commands_that_exist(self):
+        tour = self.ok()
+        self.assertLessEqual(max(map(len, tour.split("\n"))), 88)
+        shown = re.findall(r"^    dpmf (\w+) (.*)$", tour, re.M)
+        self.assertEqual([verb for verb, _ in shown if verb not in VERBS], [])
+        for verb, rest in shown:
+            self.assertEqual([word for word in re.findall(r"--([\w-]+)", rest) if word not in OPTIONS[verb]], [])
 
     def test_unknown_verbs_are_refused(self):
         for verb in LATER_VERBS + ["", "-x", "--json", "Evaluate", "evaluate ", "x" * 5000, "a\nb\x1b[31m"]:
@@ -220,6 +225,24 @@ class Outputs(Case):
         self.refused(2, "noise", says="noise needs a FILE: dpmf noise FILE --dim M --rows A:B [OPTION]...\n")
 
 
+class Progress(Case):
+    def test_long_work_is_reported_in_a_log_too(self):
+        work = ("optimize", "--steps", 400, "--family", "dense", "--participation", "cyclic:4,100")
+        environment = dict(os.environ, DPMF_PROGRESS="0.001")
+        code, _, err = run(*work, env=environment)
+        self.assertEqual(code, 0)
+        self.assertRegex(err, r"\A(dpmf: .*\n)+\Z")
+        self.assertNotIn("\x1b", err)
+        self.assertEqual(run(*work, env=dict(os.environ, DPMF_PROGRESS="0"))[2], "")
+
+    def test_rows_of_noise_are_reported(self):
+        file = self.path("m.dpmf")
+        self.ok("evaluate", "--steps", 3000, "--family", "identity", "-o", file)
+        _, _, err = run("noise", file, "--dim", 20000, "--rows", "0:3000", "--testing-seed", 1, "-o", self.path("rows"),
+                        env=dict(os.environ, DPMF_PROGRESS="0.001"))
+        self.assertRegex(err, r"dpmf: +\d+% rows of noise\n")
+
+
 class Families(Case):
     def test_listed_families_exist(self):
         help_text = " ".join(self.ok("evaluate", "--help").split())
@@ -263,7 +286,11 @@ class Help(Case):
             self.assertEqual(self.ok("help", verb), words)
             self.assertEqual(self.ok(verb, "-h"), words)
             self.assertTrue(words.startswith("usage: dpmf %s" % verb))
-            self.assertEqual(re.findall(r"^  (?:-\w, )?--([\w-]+)", words, re.M), OPTIONS[verb])
+            self.assertEqual(sorted(re.findall(r"^  (?:-\w, )?--([\w-]+)", words, re.M)), sorted(OPTIONS[verb]))
+            first = re.findall(r"Example:\s(-?-?[\w-]+)", words)
+            self.assertLessEqual(len(first), 5)
+            if "out" in OPTIONS[verb]:
+                self.assertNotIn("write there.", words)  # each verb says what -o writes
             self.assertLessEqual(max(map(len, words.split("\n"))), 80)
 
     def test_general_help_is_the_same_for_all_spellings(self):
