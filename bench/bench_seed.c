@@ -65,11 +65,11 @@ static double measure(const seed_kernels *set, const seed_key *key, kind what, v
 }
 
 int main(void) {
-    static const char *const names[] = {"ref", "avx2", "avx512"};
+    static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
     static _Alignas(64) double out[COUNT];
     const uint8_t key[32] = {1};
     printf("set      keystream4   floats  ratio   keystream8  doubles  ratio     (ns a number, one core)\n");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const seed_kernels *set = dpmf_i_kernels_seed_find(names[i]);
         seed_key expanded;
         double t[KINDS];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[DPMF_I_KERNELS_ISA_COUNT] = {"avx512", "avx2", "ref"};
+static const char *const names[DPMF_I_KERNELS_ISA_COUNT] = {"avx512", "vaes", "avx2", "ref"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -27,7 +27,8 @@ static int has_aes(dpmf_i_kernels_isa set) {
     if (set == DPMF_I_KERNELS_ISA_REF) return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & aes)) return 0;
     if (set == DPMF_I_KERNELS_ISA_AVX2) return 1;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & conflict_detection) && (b & byte_and_word) && (c & vaes);
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(c & vaes)) return 0;
+    return set == DPMF_I_KERNELS_ISA_VAES || ((b & conflict_detection) && (b & byte_and_word));
 }
 
 static int has_fused(dpmf_i_kernels_isa set) {
@@ -48,6 +49,7 @@ static int has_fused(dpmf_i_kernels_isa set) {
 #endif
 
 static int has(dpmf_i_kernels_isa set, dpmf_i_kernels_isa_needs needs) {
+    if (set == DPMF_I_KERNELS_ISA_VAES && needs != DPMF_I_KERNELS_ISA_AES) return 0;
     if (!has_vectors(set)) return 0;
     return needs == DPMF_I_KERNELS_ISA_AES ? has_aes(set) : needs == DPMF_I_KERNELS_ISA_FUSED ? has_fused(set) : 1;
 }
@@ -59,7 +61,8 @@ static void choose(void) {
     const char *wanted = getenv("DPMF_KERNELS");
     dpmf_i_kernels_isa first = DPMF_I_KERNELS_ISA_AVX512;
     for (dpmf_i_kernels_isa set = first; wanted != NULL && set < DPMF_I_KERNELS_ISA_COUNT; set++)
-        if (strcmp(wanted, names[set]) == 0 && has(set, DPMF_I_KERNELS_ISA_PLAIN)) first = set;
+        if (strcmp(wanted, names[set]) == 0 && (has(set, DPMF_I_KERNELS_ISA_PLAIN) || has(set, DPMF_I_KERNELS_ISA_AES)))
+            first = set;
     for (dpmf_i_kernels_isa_needs needs = 0; needs < DPMF_I_KERNELS_ISA_NEEDS; needs++) {
         chosen[needs] = first;
         while (!has(chosen[needs], needs))

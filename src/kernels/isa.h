@@ -6,6 +6,7 @@
 /* The sets, from the widest to the one that every machine has. */
 typedef enum dpmf_i_kernels_isa {
     DPMF_I_KERNELS_ISA_AVX512,
+    DPMF_I_KERNELS_ISA_VAES, /* AVX2 with AES on 256 bits; only kernels that need AES have it */
     DPMF_I_KERNELS_ISA_AVX2,
     DPMF_I_KERNELS_ISA_REF,
     DPMF_I_KERNELS_ISA_COUNT
@@ -32,7 +33,7 @@ typedef struct dpmf_i_kernels_isa_table {
  */
 const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table);
 
-/* The kernel by the name of its set ("ref", "avx2", "avx512"), or NULL if this machine or build does not have it. */
+/* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build does not have it. */
 const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name);
 
 #endif

@@ -19,10 +19,13 @@
 #endif
 
 /* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
-#define KERNEL(kernel, needs_what)                                                                                     \
+extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_vaes;
+#define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
+#define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \
     extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \
     static const dpmf_i_kernels_isa_table kernel##_sets = {                                                            \
         .set[DPMF_I_KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                  \
+        .set[DPMF_I_KERNELS_ISA_VAES] = with_vaes,                                                                     \
         .set[DPMF_I_KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                      \
         .set[DPMF_I_KERNELS_ISA_REF] = &kernel##_ref,                                                                  \
         .needs = needs_what,                                                                                           \
@@ -40,5 +43,5 @@ KERNEL(dpmf_i_kernels_exact, DPMF_I_KERNELS_ISA_FUSED)
 KERNEL(dpmf_i_kernels_grid, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_ladder, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES)
+KERNEL_WITH(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES, IF_X86_64(dpmf_i_kernels_seed_vaes))
 KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)

@@ -64,7 +64,7 @@ class Bits(Case):
     def test_kernels_and_threads_do_not_change_a_bit(self):
         for name in ("identity", "bsr", "tree-full", "blt"):
             whole = self.digest(self.rows(name, threads=1))
-            for kernels, threads in (("ref", 2), ("avx2", 3), ("avx512", 2), (None, 3)):
+            for kernels, threads in (("ref", 2), ("avx2", 3), ("vaes", 1), ("avx512", 2), (None, 3)):
                 with self.subTest(family=name, kernels=kernels, threads=threads):
                     self.assertEqual(self.digest(self.rows(name, kernels=kernels, threads=threads)), whole)
 
@@ -85,7 +85,7 @@ class Bits(Case):
 
     def test_doubles_are_the_same_for_every_kernel_set(self):
         whole = self.digest(self.rows("bsr", dim=100003, threads=1, form="f64"))
-        for kernels in ("ref", "avx2", "avx512"):
+        for kernels in ("ref", "avx2", "vaes", "avx512"):
             self.assertEqual(self.digest(self.rows("bsr", dim=100003, kernels=kernels, form="f64")), whole)
 
     def test_memory_is_what_was_announced(self):

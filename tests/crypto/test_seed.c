@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"ref", "avx2", "avx512"};
-enum { SETS = 3 };
+static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
+enum { SETS = 4 };
 
 static void fill_key(uint8_t key[32], unsigned salt) {
     for (unsigned i = 0; i < 32; i++)

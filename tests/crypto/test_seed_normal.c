@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"ref", "avx2", "avx512"};
-enum { SETS = 3 };
+static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
+enum { SETS = 4 };
 
 /* What the specification means by the words, without rounding: u, and the angle word of `bits` bits. */
 static void exact_pair(long double u, uint64_t a, int bits, long double *x, long double *y) {

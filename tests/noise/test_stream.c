@@ -46,6 +46,7 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_cr
         {"a scratch file, 5 rows", 0, 5, FIRST, COUNT, 0, 0, 0, NULL, "."},
         {"kernels ref", 0, 0, FIRST, COUNT, 0, 0, 0, "ref", NULL},
         {"kernels avx2", 0, 3, FIRST, COUNT, 0, 0, 0, "avx2", NULL},
+        {"kernels vaes", 0, 3, FIRST, COUNT, 0, 0, 0, "vaes", NULL},
         {"kernels avx512", 0, 2, FIRST, COUNT, 0, 0, 0, "avx512", NULL},
     };
     setting how = plain(precision);

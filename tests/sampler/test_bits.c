@@ -88,8 +88,8 @@ static void test_known_batches_stay_the_same(void **state) {
 /* The vectors again in a process of its own for each set of kernels (the choice is made once in a process). */
 static void test_known_batches_stay_the_same_for_every_kernel_set(void **state) {
     (void)state;
-    static const char *const names[] = {"ref", "avx2", "avx512"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
+    for (int i = 0; i < 4; i++) {
         int how = -1;
         const pid_t child = fork();
         assert_true(child >= 0);
@@ -107,11 +107,11 @@ static void test_known_batches_stay_the_same_for_every_kernel_set(void **state) 
 
 static void test_instruction_sets_give_the_same_words(void **state) {
     (void)state;
-    static const char *const names[] = {"ref", "avx2", "avx512"};
+    static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
     static uint64_t want[DPMF_I_SAMPLER_WORDS_CHUNK], got[DPMF_I_SAMPLER_WORDS_CHUNK];
     dpmf_i_sampler_words ref, other;
     check_ok(dpmf_i_sampler_words_open(key, dpmf_i_kernels_seed_find("ref"), &ref));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[i]);
         if (set == NULL) continue;
         check_ok(dpmf_i_sampler_words_open(key, set, &other));

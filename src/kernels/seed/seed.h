@@ -68,7 +68,7 @@ void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8
 
 /*
  * The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). A machine
- * with AVX-512 but without VAES gets "avx2"; one without AES instructions "ref".
+ * with AVX-512 but without VAES gets "avx2"; one with VAES but without AVX-512 "vaes"; one without AES instructions "ref".
  */
 const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_get(void);
 const dpmf_i_kernels_seed_set *dpmf_i_kernels_seed_find(const char *name);
