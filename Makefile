@@ -13,7 +13,7 @@ parts += scripts/test_python.sh scripts/test_aarch64.sh
 long_presets += libfuzzer-long
 endif
 
-.PHONY: build test test-python test-long demo bench install format clean
+.PHONY: build test test-python test-long demo bench docs install format clean
 
 build:
 	@scripts/install_dependencies.sh build
@@ -42,6 +42,10 @@ demo: build
 bench: build
 	@cmake --build --preset release --parallel $(JOBS) --target bench
 	@for program in build/bench/bench_*; do if [ -x "$$program" ]; then "$$program" || exit 1; fi; done
+
+docs: build
+	@python3 scripts/generate_reference.py build/dpmf
+	@scripts/build_site.sh
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -19,11 +19,18 @@ dpmf_test(check_names LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.
 dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
+dpmf_test(check_docs LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py")
+dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --self-test)
+if("$ENV{DPMF_ALL}" STREQUAL "1")
+    dpmf_test(check_site LABELS check COMMAND "${scripts}/build_site.sh")
+endif()
 if(TARGET dpmf)
     dpmf_test(check_symbols LABELS check COMMAND "${scripts}/check_symbols.sh" $<TARGET_FILE:dpmf>)
     dpmf_test(check_install LABELS check COMMAND "${scripts}/test_install.sh" "${PROJECT_BINARY_DIR}")
 endif()
 if(TARGET dpmf_program)
+    dpmf_test(check_reference LABELS check
+              COMMAND "${PYTHON3}" "${scripts}/generate_reference.py" $<TARGET_FILE:dpmf_program> --check)
     dpmf_test(check_version LABELS check
               COMMAND "${scripts}/check_version.sh" "${PROJECT_VERSION}" $<TARGET_FILE:dpmf_program>)
     if("$ENV{DPMF_ALL}" STREQUAL "1" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DPMF_SANITIZE) # a minute: once is enough

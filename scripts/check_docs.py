@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the pages: every relative link leads to a file, every #anchor to a heading, the index names every page, and the
+README has at most 200 lines.
+
+    check_docs.py [ROOT]
+    check_docs.py --self-test
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+README_LINES = 200
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def without_code(text):
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchor(title):
+    """As GitHub makes it of a heading."""
+    title = re.sub(r"`", "", title)
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
+def anchors(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def link_problems(page):
+    for target in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, part = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        if not path.exists():
+            yield "%s: no such file: %s" % (page, target)
+        elif part and path.suffix == ".md" and part not in anchors(path):
+            yield "%s: no such heading: %s" % (page, target)
+
+
+def problems(root):
+    pages = sorted(root.glob("*.md")) + sorted((root / "docs").glob("*.md")) + sorted(root.glob("*/README.md"))
+    for page in pages:
+        yield from link_problems(page)
+    index = root / "docs" / "index.md"
+    named = set(LINK.findall(index.read_text(encoding="utf-8"))) if index.exists() else set()
+    for page in sorted((root / "docs").glob("*.md")):
+        if page != index and page.name not in {target.partition("#")[0] for target in named}:
+            yield "docs/index.md does not name %s" % page.name
+    lines = (root / "README.md").read_text(encoding="utf-8").count("\n")
+    if lines > README_LINES:
+        yield "README.md has %d lines, accepted: at most %d" % (lines, README_LINES)
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        (root / "docs").mkdir()
+        (root / "README.md").write_text("# A b\n[x](docs/a.md#one-two) [y](https://x)\n`[no](none.md)`\n")
+        (root / "docs" / "a.md").write_text("# One, two\n```\n# code\n[no](none.md)\n```\n")
+        (root / "docs" / "index.md").write_text("[a](a.md)\n")
+        assert list(problems(root)) == [], list(problems(root))
+        for text, words in (("[x](docs/none.md)", "no such file"), ("[x](docs/a.md#code)", "no such heading"),
+                            ("\n" * 201, "201 lines")):
+            (root / "README.md").write_text(text)
+            assert any(words in problem for problem in problems(root)), text
+        (root / "docs" / "new.md").write_text("x")
+        assert any("does not name new.md" in problem for problem in problems(root))
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
+    found = list(problems(root))
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
