@@ -255,7 +255,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     text_add(t, "  %-29s %6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
-             max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x optimum", "eligible");
+             max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x bound", "eligible");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->swept) continue;
@@ -273,7 +273,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     }
     text_add(t, "\nChosen:\n");
     add_wrapped(t, dpmf_design_why(d), 2, TEXT_WIDTH);
-    if (dpmf_design_warnings(d) > 0) text_add(t, "\nSee to it that:\n");
+    if (dpmf_design_warnings(d) > 0) text_add(t, "\nBefore you train:\n");
     for (int64_t i = 0; i < dpmf_design_warnings(d); ++i)
         add_wrapped(t, dpmf_design_warning(d, i), 2, TEXT_WIDTH);
     text_add(t, "\nPrivacy:\n");

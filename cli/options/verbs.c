@@ -14,7 +14,7 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Compares every family that applies, each at its own optimum for the participation and calibrated to "
                 "the same (epsilon, delta), by sigma x loss; chooses, and says why. The participation is cyclic with "
                 "ceil(N/K) steps an epoch. With --sampling block-cyclic amplified banded mechanisms and amplified "
-                "DP-SGD are among them, for batches that really are drawn so. A candidate is eligible when it fits "
+                "DP-SGD are among them, for batches sampled exactly this way. A candidate is eligible when it fits "
                 "--memory and its noise takes at most --max-overhead times as long as independent noise, measured "
                 "here; among those within 0.1 % of the least noise the one with the fewest buffers is chosen. -o "
                 "saves it with its sigma.",
@@ -84,7 +84,8 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Gives any mechanism FILE, one made of your own matrix too, the least sigma for (epsilon, delta), "
                 "whatever "
                 "sigma it had, and saves it with its guarantee in OUT. With --sampling the file is for batches that "
-                "really are drawn so: its sensitivity is then the largest column norm. The sensitivity is computed "
+                "sampled exactly this way: its sensitivity is then the largest column norm. The sensitivity is "
+                "computed "
                 "again first. Without -o the answer is only printed.",
             .run = cmd_calibrate,
         },

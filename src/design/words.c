@@ -188,7 +188,7 @@ void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[
     add_better(&t, p, chosen);
     add_rule(&t, p, &p->list.entry[chosen].shown);
     add(&t, "%s", p->limits);
-    if (p->options.no_bench) add(&t, "Times were not measured: every candidate passed for fast enough.\n");
+    if (p->options.no_bench) add(&t, "Speed was not measured: all candidates count as fast enough.\n");
 }
 
 /* ---- what to see to ---- */

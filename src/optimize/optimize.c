@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimize: the best strategy of a family for a workload, a participation and a loss, with the bounds or the
- * stationarity that say how good it is. Each family is in a file of its own; here is who answers.
+ * stationarity that say how good it is. Each family is in a file of its own; this file dispatches to them.
  */
 #include "optimize/optimize.h"
 

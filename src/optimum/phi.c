@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * phi(v; p) = diag( (W'W)^1/2 ), W = P^1/2 A V^1/2: the map whose fixed point is the optimal mechanism (Denisov et al.
- * 2022, Theorem 3.2), in O(n) a quadrature node instead of an O(n^3) eigendecomposition.
+ * 2022, Theorem 3.2), in O(n) per quadrature node instead of an O(n^3) eigendecomposition.
  *
  * With K = A^-1 P^-1 A^-T, which is banded for the named workloads, (W'W)^-1 = V^-1/2 K V^-1/2 =: M, and
  *

@@ -178,7 +178,7 @@ class Refused(Case):
 class Words(Case):
     def test_the_table_of_candidates_is_narrow_and_complete(self):
         text = self.ok(*SMALL, "--no-bench")
-        for word in ("family", "buffers", "sigma", "RMS noise", "memory", "x optimum", "Chosen", "Privacy", "tvblt"):
+        for word in ("family", "buffers", "sigma", "RMS noise", "memory", "x bound", "Chosen", "Privacy", "tvblt"):
             self.assertIn(word, text)
         for line in text.splitlines():
             self.assertLessEqual(len(line), 130)
