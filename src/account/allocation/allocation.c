@@ -94,6 +94,11 @@ static dpmf_status is_proven(const dpmf_i_account_allocation *a, double fineness
     return DPMF_OK;
 }
 
+/* Few bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
+static int is_wide(const dpmf_i_account_allocation *a) {
+    return a->bins >= 64 || a->sigma < 0.7;
+}
+
 /* ln of the larger of both curves at epsilon, by the law of the sum. */
 static double log_larger(const dpmf_i_account_allocation_scales *scales, double epsilon) {
     double values[2], larger = 0;
@@ -108,6 +113,8 @@ static double log_larger(const dpmf_i_account_allocation_scales *scales, double 
 static dpmf_status scaled_epsilon(const dpmf_i_account_allocation *a, double log_delta, double most, double *out) {
     dpmf_i_account_allocation_scales scales;
     double low = 0, high = most;
+    *out = most;
+    if (!is_wide(a)) return DPMF_OK;
     TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(log_delta), SCALES_FINENESS, a->run,
                                                 &scales));
     if (scales.count > 0 && log_larger(&scales, 0) <= log_delta) high = 0;
@@ -169,11 +176,12 @@ done:
 /* One pick, once, both directions; *guess, of ln delta, is where the cuts are made. */
 static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, double epsilon, double guess, double *out) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
-    dpmf_i_account_allocation_scales scales;
+    dpmf_i_account_allocation_scales scales = {0};
     double found[2];
     for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, -600)) {
-        TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run,
-                                                    &scales));
+        if (is_wide(a))
+            TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run,
+                                                        &scales));
         if (scales.count > 0) {
             *out = log_larger(&scales, epsilon);
         } else {

@@ -78,7 +78,7 @@ typedef struct dpmf_i_account_allocation_scales {
     double beyond;                             /* to be added to the curve of removing */
 } dpmf_i_account_allocation_scales;
 
-/* Where sigma is so small, or the bins are so many, that it is of no use, count stays 0. */
+/* Where the bins are so many, or sigma is so small, that it is of no use, count stays 0. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_scales_create(double sigma, int64_t bins, double least,
                                                                     double fineness, const dpmf_run *run,
                                                                     dpmf_i_account_allocation_scales *out);

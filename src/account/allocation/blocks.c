@@ -15,6 +15,9 @@
 #include "base/memory.h"
 #include <math.h>
 
+/* Fewer bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
+enum { BINS_MIN = 16 };
+static const double SIGMA_SMALL = 0.7;
 static const double FINENESS = 0.03, SPARE = 0.01; /* a law serves smaller masses that are asked for later, too */
 
 /* From one law of the sum for all points; where there is none, point by point. */
@@ -28,7 +31,8 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
             out[i] = dpmf_i_account_product_hockey(1 / told.sigma, exp((double)i * step));
         return DPMF_OK;
     }
-    if (!(b->scales->least > 0 && b->scales->least <= mass)) {
+    const int is_wide = told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL;
+    if (is_wide && !(b->scales->least > 0 && b->scales->least <= mass)) {
         dpmf_i_account_allocation_scales_free(b->scales);
         TRY(dpmf_i_account_allocation_scales_create(told.sigma, told.bins, SPARE * mass, 0.5 * told.fineness, run,
                                                     b->scales));

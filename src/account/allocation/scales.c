@@ -12,7 +12,8 @@
  *     E F(R + X) <= E F(R + A + I (B - m)).
  *
  * For I = 0 both sides agree, and where X > c Jensen's inequality has F(R + B) = F(R + E[A] + B - m) <= E F(R + A + B - m).
- * Where c is large against the deviation of A, or X > c is rare, next to nothing is lost.
+ * The deviation of A is added where a U is big: next to nothing where c is large against it, and little beside that of the other
+ * U where these are many. So for few U and a large sigma account/allocation/curve.c is nearer, and short enough.
  *
  * Applied to U at c_1, to what is big at c_2 = 2 c_1, and so on, with M_l = E[U | U <= c_l],
  *
@@ -39,7 +40,7 @@ typedef dpmf_i_account_allocation_scales scales;
 
 enum { PARTS_MAX = 160, TIMES_MAX = 400 };
 static const double U_ROUND = DPMF_I_ACCOUNT_DOTS_ROUNDING;
-static const double CELL = 1.0 / 64; /* of c: the largest step of a scale */
+static const double CELL = 0.4; /* times the fineness: of c, the largest step of a scale */
 static const double CUT = 1e-3;      /* part of the least delta that may be lost above the last c */
 static const double ERROR_MAX = 1e-3; /* of roundings, which are added */
 static const double TRIM = 1e-7;     /* and at the ends of a measure, of which there are some hundred */
@@ -200,13 +201,14 @@ done:
 }
 
 /* Adds the part where some are big between `low` and `high` and none above; so_far is the law given that none is above `low`. */
-static dpmf_status add_scale(scales *s, const place *low, const place *high, double trim, measure *so_far) {
+static dpmf_status add_scale(scales *s, const place *low, const place *high, double cell, double trim,
+                             measure *so_far) {
     const double bins = (double)s->bins;
     double w = 0;
     measure one = {0}, big = {0}, joined;
     dpmf_status status = DPMF_OK;
     int doublings = 0;
-    while (2 * ldexp(so_far->step, doublings) <= CELL * low->x)
+    while (2 * ldexp(so_far->step, doublings) <= cell * low->x)
         doublings++;
     TRY_DONE(dpmf_i_account_allocation_measure_coarsen(so_far, doublings));
     TRY_DONE(dpmf_i_account_allocation_piece(s->sigma, low->x, high->x, low->mean, so_far->step, &one));
@@ -251,7 +253,7 @@ dpmf_status dpmf_i_account_allocation_scales_create(double sigma, int64_t bins, 
     while (log(low.x) < log_last && s.count < PARTS_MAX) {
         const place high = place_of(sigma, 2 * low.x);
         TRY_DONE(dpmf_i_base_progress(run, "random allocation", -1));
-        TRY_DONE(add_scale(&s, &low, &high, trim, &so_far));
+        TRY_DONE(add_scale(&s, &low, &high, CELL * fineness, trim, &so_far));
         low = high;
     }
     if (!(so_far.error < ERROR_MAX)) goto done; /* too many steps for plain sums: nothing is made */
