@@ -52,7 +52,7 @@ typedef struct parts {
     dpmf_i_account_product_part list[1 + DPMF_I_ACCOUNT_ALLOCATION_PARTS];
 } parts;
 
-static void parts_of(const bound *b, const dpmf_i_account_product_options *how, parts *out) {
+static dpmf_status parts_of(const bound *b, const dpmf_i_account_product_options *how, parts *out) {
     const dpmf_i_account_allocation a = {.sigma = 1 / b->own,
                                          .picks = 1,
                                          .bins = b->bins,
@@ -63,9 +63,10 @@ static void parts_of(const bound *b, const dpmf_i_account_product_options *how, 
     out->count = 0;
     out->gaussian.mu = b->shared;
     if (b->shared > 0) out->list[out->count++] = dpmf_i_account_product_gaussian_part(&out->gaussian, 1);
-    dpmf_i_account_allocation_blocks_make(&a, &out->blocks);
+    TRY(dpmf_i_account_allocation_blocks_create(&a, &out->blocks));
     for (int i = 0; i < out->blocks.count; i++)
         out->list[out->count++] = out->blocks.parts[i];
+    return DPMF_OK;
 }
 
 /* One answer of the bound for bins `apart` apart: epsilon for a ln delta, or (`of_delta`) ln delta for an epsilon. */
@@ -73,25 +74,28 @@ static dpmf_status look(const dpmf_i_account_montecarlo_scheme *s, int64_t apart
                         const dpmf_i_account_product_options *how, double *out, int *met) {
     const bound b = bound_of(s, apart);
     parts p;
+    dpmf_status status = DPMF_OK;
     *met = 1;
     if (b.bins <= 1 || b.own < 1e-3 * b.shared) {
         const double mu = hypot(b.shared, b.own);
         *out = of_delta ? dpmf_i_account_gaussian_log_delta(mu, at) : dpmf_i_account_gaussian_epsilon(mu, at);
         return DPMF_OK;
     }
-    parts_of(&b, how, &p);
+    TRY(parts_of(&b, how, &p));
     *out = of_delta ? -INFINITY : 0;
     for (int reversed = 0; reversed < 2; reversed++) {
         double found = of_delta ? 0 : INFINITY;
         int fine = 0;
         if (of_delta)
-            TRY(dpmf_i_account_product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(dpmf_i_account_product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
         else
-            TRY(dpmf_i_account_product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(dpmf_i_account_product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
         if (found > *out) *met = fine;
         *out = fmax(*out, found);
     }
-    return DPMF_OK;
+done:
+    dpmf_i_account_allocation_blocks_free(&p.blocks);
+    return status;
 }
 
 /* The distance for which the bound is least, as far as coarse looks tell. */

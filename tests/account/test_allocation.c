@@ -5,6 +5,7 @@
  */
 #include "account/allocation/allocation.h"
 #include "base/random.h"
+#include "support/allocation_simulated.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -94,6 +95,54 @@ static void test_allocation_is_not_below_simulation(void **state) {
     free(z);
 }
 
+/* At the deltas that people ask for, within 1 %: some of the 50 settings, the others in test_allocation_long.c. */
+static void test_some_allocations_agree_with_simulation(void **state) {
+    (void)state;
+    for (int i = 1; i < ALLOCATION_SETTINGS; i += 7)
+        check_allocation_setting(i);
+}
+
+/*
+ * The law on several scales: above the bound from below on one grid, and near it; both curves, two noises, a law that was made for
+ * a smaller delta too.
+ */
+static void test_scales_are_above_the_bound_from_below(void **state) {
+    static const double sigmas[] = {0.5, 1.2}, epsilons[] = {0.05, 0.4, 1.1}, leasts[] = {1e-9, 1e-14};
+    enum { BINS = 100 };
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const double sigma = sigmas[i % 2], epsilon = epsilons[i / 2 % 3], least = leasts[i / 2 % 2];
+        dpmf_i_account_allocation_scales scales;
+        check_ok(dpmf_i_account_allocation_scales_create(sigma, BINS, least, 0.02, NULL, &scales));
+        assert_true(scales.count > 0);
+        for (int add = 0; add < 2; add++) {
+            const dpmf_i_account_allocation_scheme one = {sigma, BINS, 1e-9, 0.004, 1}; /* it loses more */
+            double lower, upper[2];
+            check_ok(dpmf_i_account_allocation_curve(&one, add, 1, &epsilon, NULL, &lower));
+            dpmf_i_account_allocation_scales_curve(&scales, add, 2, epsilon, upper);
+            if (!(upper[1] >= lower && upper[1] <= 1.02 * lower + 2e-4 * upper[0] + 1e-9))
+                fail_msg("sigma %g, epsilon %g, %s: %g to %g", sigma, epsilon, add ? "add" : "remove", lower, upper[1]);
+        }
+        dpmf_i_account_allocation_scales_free(&scales);
+    }
+}
+
+/* Several epochs of many steps, where one grid would need millions of points: below Poisson sampling of the same rate. */
+static void test_epochs_of_many_steps_at_little_noise(void **state) {
+    static const double sigmas[] = {0.4, 0.8};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const dpmf_privacy p = epsilon_of(sigmas[i], 1e-8, 1, 2048, 8);
+        dpmf_account_options o = dpmf_account_options_defaults();
+        dpmf_privacy poisson;
+        o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 1.0 / 2048, 0, 0, 0, 0};
+        o.compositions = 8 * 2048;
+        check_ok(dpmf_account_epsilon(sigmas[i], 1e-8, &o, &poisson));
+        assert_true(p.slack_met);
+        assert_true(p.epsilon < 1.001 * poisson.epsilon && p.epsilon > 0.5 * poisson.epsilon);
+    }
+}
+
 /* Several epochs and several picks: values from a grid twice as fine; more epochs cost more; less than when known. */
 static void test_picks_and_epochs_compose(void **state) {
     (void)state;
@@ -154,6 +203,9 @@ int main(void) {
         cmocka_unit_test(test_allocation_has_its_known_values),
         cmocka_unit_test(test_all_of_the_steps_is_the_gaussian),
         cmocka_unit_test(test_allocation_is_not_below_simulation),
+        cmocka_unit_test(test_some_allocations_agree_with_simulation),
+        cmocka_unit_test(test_scales_are_above_the_bound_from_below),
+        cmocka_unit_test(test_epochs_of_many_steps_at_little_noise),
         cmocka_unit_test(test_picks_and_epochs_compose),
         cmocka_unit_test(test_the_questions_turn_round),
         cmocka_unit_test(test_bad_allocations_are_refused),

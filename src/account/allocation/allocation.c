@@ -17,6 +17,8 @@
 
 enum { REFINEMENTS = 4, SEARCH_MAX = 60 };
 static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
+static const double LEAST = 1e-3;  /* part of delta that the cuts of a law may reach */
+static const double SCALES_FINENESS = 0.02;
 
 /* Where sigma is small, few large ratios carry everything, and a coarse grid is as good. */
 static double first_fineness(double sigma) {
@@ -92,10 +94,45 @@ static dpmf_status is_proven(const dpmf_i_account_allocation *a, double fineness
     return DPMF_OK;
 }
 
+/* Few bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
+static int is_wide(const dpmf_i_account_allocation *a) {
+    return a->bins >= 64 || a->sigma < 0.7;
+}
+
+/* ln of the larger of both curves at epsilon, by the law of the sum. */
+static double log_larger(const dpmf_i_account_allocation_scales *scales, double epsilon) {
+    double values[2], larger = 0;
+    for (int add = 0; add < 2; add++) {
+        dpmf_i_account_allocation_scales_curve(scales, add, 2, epsilon, values);
+        larger = fmax(larger, values[1]);
+    }
+    return log(larger);
+}
+
+/* By the law of the sum on several scales, one for all looks; `most` where there is none. */
+static dpmf_status scaled_epsilon(const dpmf_i_account_allocation *a, double log_delta, double most, double *out) {
+    dpmf_i_account_allocation_scales scales;
+    double low = 0, high = most;
+    *out = most;
+    if (!is_wide(a)) return DPMF_OK;
+    TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(log_delta), SCALES_FINENESS, a->run,
+                                                &scales));
+    if (scales.count > 0 && log_larger(&scales, 0) <= log_delta) high = 0;
+    if (scales.count > 0 && log_larger(&scales, high) <= log_delta)
+        while (high - low > 1e-7 * high) {
+            const double middle = 0.5 * (low + high);
+            *(log_larger(&scales, middle) <= log_delta ? &high : &low) = middle;
+        }
+    *out = high;
+    dpmf_i_account_allocation_scales_free(&scales);
+    return DPMF_OK;
+}
+
 static dpmf_status single_epsilon(const dpmf_i_account_allocation *a, double log_delta, double *epsilon, int *met) {
     const double most = dpmf_i_account_gaussian_epsilon(1 / a->sigma, log_delta);
     double found = most, low = 0, fineness = first_fineness(a->sigma);
-    *met = 0;
+    TRY(scaled_epsilon(a, log_delta, most, &found));
+    TRY(is_proven(a, fineness, log_delta, found, fmax(a->relative * found, a->absolute), met));
     for (int i = 0; i < REFINEMENTS && !*met; i++, fineness *= 0.5) {
         double slack = fmax(a->relative * found, a->absolute), at = 0, also = 0;
         TRY(solve(a, 0, fineness, log_delta, low, found, 0.1 * slack, &at));
@@ -116,61 +153,86 @@ dpmf_status dpmf_i_account_allocation_epsilon(const dpmf_i_account_allocation *a
     const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
     dpmf_i_account_allocation_blocks blocks;
     double worst = 0;
+    dpmf_status status = DPMF_OK;
     *met = 1;
     if (is_single(a)) return single_epsilon(a, log_delta, epsilon, met);
-    dpmf_i_account_allocation_blocks_make(a, &blocks);
+    TRY(dpmf_i_account_allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
         const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
         double found = INFINITY;
         int fine = 0;
-        TRY(dpmf_i_account_product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
+        TRY_DONE(dpmf_i_account_product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
         if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);
         if (i == 1) break;
     }
     *epsilon = worst;
-    return DPMF_OK;
+done:
+    dpmf_i_account_allocation_blocks_free(&blocks);
+    return status;
 }
 
-/* One direction of one pick, once; *guess, of ln delta, is where the cuts are made. */
-static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, int add, double epsilon, double *guess,
-                                    double *out) {
+/* One pick, once, both directions; *guess, of ln delta, is where the cuts are made. */
+static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, double epsilon, double guess, double *out) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
-    for (int i = 0; i < ROUNDS; i++) {
-        TRY(log_value(a, add, 0, 0.5 * first_fineness(a->sigma), *guess, epsilon, out));
-        if (*out > *guess - 2 || *guess <= -600) break;
-        *guess = fmax(2 * *guess, -600);
+    dpmf_i_account_allocation_scales scales = {0};
+    double found[2];
+    for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, -600)) {
+        if (is_wide(a))
+            TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run,
+                                                        &scales));
+        if (scales.count > 0) {
+            *out = log_larger(&scales, epsilon);
+        } else {
+            for (int add = 0; add < 2; add++)
+                TRY(log_value(a, add, 0, 0.5 * first_fineness(a->sigma), guess, epsilon, &found[add]));
+            *out = fmax(found[0], found[1]);
+        }
+        dpmf_i_account_allocation_scales_free(&scales);
+        if (*out > guess - 2 || guess <= -600) break;
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *log_delta,
-                                                int *met) {
+static dpmf_status blocks_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *out, int *met) {
     const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
-    const double mu = sqrt((double)(a->picks * a->epochs)) / a->sigma;
-    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
-    double guess = fmax(dpmf_i_account_gaussian_log_delta(mu, epsilon) - 2 * log((double)a->bins), -600);
     dpmf_i_account_allocation_blocks blocks;
     double worst = -INFINITY;
-    *met = 1;
-    dpmf_i_account_allocation_blocks_make(a, &blocks);
+    dpmf_status status = DPMF_OK;
+    TRY(dpmf_i_account_allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
         const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
         double found = 0;
         int fine = 1;
-        if (is_single(a))
-            TRY(single_log_delta(a, i > 0, epsilon, &guess, &found));
-        else
-            TRY(dpmf_i_account_product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
-        if (i == 1 && found > worst && !is_single(a)) continue;
+        TRY_DONE(dpmf_i_account_product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
+        if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);
         if (i == 1) break;
     }
-    if (is_single(a) && worst > -600)
-        TRY(is_proven(a, 0.5 * first_fineness(a->sigma), worst, epsilon, fmax(a->relative * epsilon, a->absolute),
-                      met));
-    *log_delta = fmin(worst, 0);
+    *out = worst;
+done:
+    dpmf_i_account_allocation_blocks_free(&blocks);
+    return status;
+}
+
+dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *log_delta,
+                                                int *met) {
+    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
+    const double guess =
+        fmax(dpmf_i_account_gaussian_log_delta(1 / a->sigma, epsilon) - 2 * log((double)a->bins), -600);
+    double found = -INFINITY;
+    *met = 1;
+    if (is_single(a)) {
+        TRY(single_log_delta(a, epsilon, guess, &found));
+        /* What a coarse look found is for a search, which does not ask. */
+        if (found > -600 && a->relative < COARSE)
+            TRY(is_proven(a, 0.5 * first_fineness(a->sigma), found, epsilon, fmax(a->relative * epsilon, a->absolute),
+                          met));
+    } else {
+        TRY(blocks_log_delta(a, epsilon, &found, met));
+    }
+    *log_delta = fmin(found, 0);
     return DPMF_OK;
 }

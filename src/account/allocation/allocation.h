@@ -32,6 +32,61 @@ void dpmf_i_account_allocation_law_free(dpmf_i_account_allocation_law *law);
 /* E[(U - k)_+; U > c], from above. */
 double dpmf_i_account_allocation_call(const dpmf_i_account_allocation_law *law, double k);
 
+/* ---- account/allocation/measure.c: a measure on a linear grid, from above in convex order ---- */
+
+typedef struct dpmf_i_account_allocation_measure {
+    double step;
+    int64_t first, count;   /* masses at (first + i) step, first >= 0 */
+    double *mass;           /* owned */
+    double total, mean;     /* of all of it, from above */
+    double cut, cut_mean;   /* mass and mean of what is not on the grid, from above */
+    double error;           /* the masses may be too small by that part of themselves */
+} dpmf_i_account_allocation_measure;
+
+void dpmf_i_account_allocation_measure_free(dpmf_i_account_allocation_measure *m);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_copy(const dpmf_i_account_allocation_measure *m,
+                                                                   dpmf_i_account_allocation_measure *out);
+/* Sets total and mean. */
+void dpmf_i_account_allocation_measure_weigh(dpmf_i_account_allocation_measure *m);
+/* To a grid whose step is 2^doublings times as large. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_coarsen(dpmf_i_account_allocation_measure *m,
+                                                                      int doublings);
+/* Cuts off at either end at most so much mass and mean. */
+void dpmf_i_account_allocation_measure_trim(dpmf_i_account_allocation_measure *m, double mass, double mean);
+/* Of independent summands on the same grid. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_sum(const dpmf_i_account_allocation_measure *x,
+                                                                  const dpmf_i_account_allocation_measure *y,
+                                                                  dpmf_i_account_allocation_measure *out);
+/* scale x + y, on the same grid. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_join(const dpmf_i_account_allocation_measure *x,
+                                                                   double scale,
+                                                                   const dpmf_i_account_allocation_measure *y,
+                                                                   dpmf_i_account_allocation_measure *out);
+
+/* account/allocation/law.c: U - shift where low < U <= high, as such a measure of total P[low < U <= high]. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_piece(double sigma, double low, double high, double shift,
+                                                            double step, dpmf_i_account_allocation_measure *out);
+
+/* ---- account/allocation/scales.c: the sum of all of them, on grids of several scales ---- */
+
+typedef struct dpmf_i_account_allocation_scales {
+    double sigma, least; /* as it was made: near where the curve is above `least` */
+    int64_t bins;
+    int count;                                 /* 0: not made */
+    dpmf_i_account_allocation_measure *parts; /* owned; the law is the sum of weights[i] parts[i] */
+    double *weights;                           /* owned */
+    double beyond;                             /* to be added to the curve of removing */
+} dpmf_i_account_allocation_scales;
+
+/* Where the bins are so many, or sigma is so small, that it is of no use, count stays 0. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_scales_create(double sigma, int64_t bins, double least,
+                                                                    double fineness, const dpmf_run *run,
+                                                                    dpmf_i_account_allocation_scales *out);
+void dpmf_i_account_allocation_scales_free(dpmf_i_account_allocation_scales *scales);
+/* The curve at e^(i step), i < count, from above. */
+void dpmf_i_account_allocation_scales_curve(const dpmf_i_account_allocation_scales *scales, int add, int64_t count,
+                                            double step, double *out);
+
 /* ---- account/allocation/sum.c: the sum of so many of them, tilted, on a window ---- */
 
 /*
@@ -100,13 +155,21 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_acc
 
 enum { DPMF_I_ACCOUNT_ALLOCATION_PARTS = 2 };
 
-/* Its parts, which borrow the numbers held here. */
+/* Its parts, which borrow the numbers held here: not to be moved. */
+typedef struct dpmf_i_account_allocation_block {
+    dpmf_i_account_allocation_scheme scheme;
+    dpmf_i_account_allocation_scales *scales; /* made when it is first needed, and kept */
+} dpmf_i_account_allocation_block;
+
 typedef struct dpmf_i_account_allocation_blocks {
     int count;
-    dpmf_i_account_allocation_scheme schemes[DPMF_I_ACCOUNT_ALLOCATION_PARTS];
+    dpmf_i_account_allocation_block blocks[DPMF_I_ACCOUNT_ALLOCATION_PARTS];
+    dpmf_i_account_allocation_scales *scales; /* owned: one for each block */
     dpmf_i_account_product_part parts[DPMF_I_ACCOUNT_ALLOCATION_PARTS];
 } dpmf_i_account_allocation_blocks;
 
-void dpmf_i_account_allocation_blocks_make(const dpmf_i_account_allocation *a, dpmf_i_account_allocation_blocks *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_blocks_create(const dpmf_i_account_allocation *a,
+                                                                    dpmf_i_account_allocation_blocks *out);
+void dpmf_i_account_allocation_blocks_free(dpmf_i_account_allocation_blocks *blocks);
 
 #endif

@@ -58,11 +58,12 @@ static cell cell_at(double sigma, double low, double high) {
     return (cell){between(low, high), between(low - 1 / sigma, high - 1 / sigma)};
 }
 
-static void split(const cell *c, int64_t i, double h, double *mass) {
-    const double x = h * (double)i, next = h * (double)(i + 1);
+/* Onto the ends x and next = x + h of a cell: mass[0] and mass[1]. */
+static void split(const cell *c, double x, double h, double *mass) {
+    const double next = x + h;
     const double error = (next * c->mass.error + c->mean.error + 4 * U * (next * c->mass.value + c->mean.value)) / h;
-    mass[i] += fmax((next * c->mass.value - c->mean.value) / h, 0) + error;
-    mass[i + 1] += fmax((c->mean.value - x * c->mass.value) / h, 0) + error;
+    mass[0] += fmax((next * c->mass.value - c->mean.value) / h, 0) + error;
+    mass[1] += fmax((c->mean.value - x * c->mass.value) / h, 0) + error;
 }
 
 /* Where in its cell the conditional mean lies, 0 to 1, from below or from above. */
@@ -112,7 +113,7 @@ dpmf_status dpmf_i_account_allocation_law_create(double sigma, double step, int6
         if (lower)
             concentrate(&c, i, step, f, above, law.mass);
         else
-            split(&c, i, step, law.mass);
+            split(&c, step * (double)i, step, law.mass + i);
         low = high;
     }
     const double z = place_of(sigma, law.cut), sign = lower ? -1 : 1;
@@ -133,4 +134,22 @@ double dpmf_i_account_allocation_call(const dpmf_i_account_allocation_law *law, 
     const double z = place_of(law->sigma, k), shift = 1 / law->sigma;
     const double first = dpmf_i_base_normal_cdf(shift - z), second = k * dpmf_i_base_normal_cdf(-z);
     return fmax(first - second, 0) + 16 * U * (1 + z * z) * (first + second);
+}
+
+dpmf_status dpmf_i_account_allocation_piece(double sigma, double low, double high, double shift, double step,
+                                            dpmf_i_account_allocation_measure *out) {
+    dpmf_i_account_allocation_measure m = {.step = step, .first = (int64_t)floor((low - shift) / step)};
+    m.count = (int64_t)ceil((high - shift) / step) - m.first + 1;
+    TRY(dpmf_i_base_alloc_doubles(m.count, "a likelihood ratio on a grid", &m.mass));
+    double from = place_of(sigma, low);
+    for (int64_t i = 0; i + 1 < m.count; i++) {
+        const double x = shift + step * (double)(m.first + i), next = shift + step * (double)(m.first + i + 1);
+        const double to = place_of(sigma, fmin(next, high));
+        const cell c = cell_at(sigma, from, to);
+        split(&c, x, step, m.mass + i);
+        from = to;
+    }
+    dpmf_i_account_allocation_measure_weigh(&m);
+    *out = m;
+    return DPMF_OK;
 }

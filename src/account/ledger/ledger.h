@@ -38,6 +38,7 @@ typedef struct dpmf_i_account_ledger_numbers {
 
 typedef struct dpmf_i_account_ledger_parts {
     int count;
+    int64_t most;                           /* for how many there is room */
     dpmf_i_account_product_part *parts;     /* owned */
     dpmf_i_account_ledger_numbers *numbers; /* owned: what the parts borrow */
 } dpmf_i_account_ledger_parts;

@@ -41,12 +41,12 @@ static dpmf_i_account_product_part capped_part(const dpmf_i_account_composed *c,
     return (dpmf_i_account_product_part){blocks, fill_capped, reach_capped, c->compositions};
 }
 
-static void add_entry(const dpmf_i_account_composed *c, dpmf_i_account_ledger_parts *p) {
+static dpmf_status add_entry(const dpmf_i_account_composed *c, dpmf_i_account_ledger_parts *p) {
     dpmf_i_account_ledger_numbers *n = &p->numbers[p->count];
     if (c->picks > 0) {
         const dpmf_i_account_allocation a = {
             .sigma = c->sigma, .picks = c->picks, .bins = c->bins, .epochs = c->compositions};
-        dpmf_i_account_allocation_blocks_make(&a, &n->allocation);
+        TRY(dpmf_i_account_allocation_blocks_create(&a, &n->allocation));
         for (int i = 0; i < n->allocation.count; i++)
             p->parts[p->count++] = n->allocation.parts[i];
     } else if (dpmf_i_account_capped_binds(c)) {
@@ -56,11 +56,12 @@ static void add_entry(const dpmf_i_account_composed *c, dpmf_i_account_ledger_pa
             (dpmf_i_account_product_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
         p->parts[p->count++] = dpmf_i_account_product_poisson_part(&n->poisson, c->compositions);
     }
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_account_ledger_parts_create(const dpmf_ledger *ledger, dpmf_i_account_ledger_parts *out) {
     const int64_t most = DPMF_I_ACCOUNT_ALLOCATION_PARTS * ledger->count + 1;
-    dpmf_i_account_ledger_parts p = {0};
+    dpmf_i_account_ledger_parts p = {.most = most};
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc(most, sizeof *p.parts, "the parts of a ledger", (void **)&p.parts));
     TRY_DONE(dpmf_i_base_alloc(most, sizeof *p.numbers, "the numbers of a ledger", (void **)&p.numbers));
@@ -69,7 +70,7 @@ dpmf_status dpmf_i_account_ledger_parts_create(const dpmf_ledger *ledger, dpmf_i
         p.parts[p.count++] = dpmf_i_account_product_gaussian_part(&p.numbers[0].gaussian, 1);
     }
     for (int64_t i = 0; i < ledger->count; i++)
-        add_entry(&ledger->entries[i].run, &p);
+        TRY_DONE(add_entry(&ledger->entries[i].run, &p));
     *out = p;
     return DPMF_OK;
 done:
@@ -78,6 +79,8 @@ done:
 }
 
 void dpmf_i_account_ledger_parts_free(dpmf_i_account_ledger_parts *parts) {
+    for (int64_t i = 0; parts->numbers != NULL && i < parts->most; i++)
+        dpmf_i_account_allocation_blocks_free(&parts->numbers[i].allocation);
     dpmf_i_base_free(parts->parts);
     dpmf_i_base_free(parts->numbers);
     *parts = (dpmf_i_account_ledger_parts){0};
