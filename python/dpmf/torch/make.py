@@ -14,10 +14,10 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from .batches import BatchSampler
 from .group import rank_of
-from .parameters import check_layers
+from .parameters import check_layers, is_sharded
 from .private import Private
-from .sharded import is_sharded
 from .taken import taken_of
+from .whole import check_sharding, reshard
 
 
 def make_private(
@@ -113,13 +113,16 @@ def make_private(
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
     check_layers(model)
+    reshard(model)
+    check_sharding(model)
 
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)
-    private._group.broadcast_(list(model.parameters()) + list(model.buffers()))
+    private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
+    private._check_shards()
     return private
 
 
@@ -135,12 +138,8 @@ def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
     for name, p in model.named_parameters():
-        if is_sharded(p):
-            raise errors.UnsupportedError(
-                "%s is a DTensor: gradients of examples of a sharded model (fully_shard, tensor parallel) are not formed here. "
-                "dpmf.torch.ShardedNoise adds the noise of each process's own shards to sums that were clipped elsewhere"
-                % name
-            )
+        if p.is_meta:
+            raise errors.ArgumentError("%s is on the meta device: give the model its memory first (to_empty)" % name)
 
 
 def check_part(batches: Any, rank: int, world: int) -> None:
