@@ -9,9 +9,10 @@ from typing import Any, Callable, Optional
 import torch
 
 from .. import errors
-from .._library import integer, real
+from .._library import among, integer, real
 from ..keys import KeyLike
 from ..mechanism import Mechanism
+from ..noise import STREAM
 from .batches import BatchSampler
 from .group import rank_of
 from .parameters import check_layers, is_sharded
@@ -68,6 +69,7 @@ def make_private(
     noise            "host", the only one: rows are made by the library on the CPU, whatever the device
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
+    options = among(STREAM, locals())
     if noise == "device":
         raise errors.UnsupportedError(
             "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
@@ -75,14 +77,6 @@ def make_private(
         )
     if noise != "host":
         raise errors.ArgumentError("noise = %r, accepted: host" % noise)
-    options = {
-        "state": state,
-        "label": label,
-        "prefetch": prefetch,
-        "lookahead": lookahead,
-        "scratch": scratch,
-        "threads": threads,
-    }
     check_arguments(model, optimizer, mechanism)
     if clip_norm == "adaptive":  # Andrew et al. 2021
         raise errors.UnsupportedError(
