@@ -137,6 +137,7 @@ class PerExample:
             real = max(examples.real - first, 0)
             whole = [g[:real] for g in found.values()]
             sums.add(whole)
+            sums.count(lambda: norms(whole))
             tally.add(losses[:real], lambda: norms(whole), sums.clip)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import torch
 
@@ -13,6 +13,7 @@ from .._library import among, integer, real
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
+from .adaptive import AdaptiveClip
 from .batches import BatchSampler
 from .group import rank_of
 from .parameters import check_layers, is_sharded
@@ -25,7 +26,7 @@ def make_private(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
-    clip_norm: float,
+    clip_norm: Union[float, AdaptiveClip],
     expected_batch: Optional[float] = None,
     *,
     loss: Optional[Callable[..., torch.Tensor]] = None,
@@ -46,7 +47,8 @@ def make_private(
     """A private training step for a model and its optimizer.
 
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
-    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
+    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100.
+                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms
     expected_batch   what sums are divided by; the sampler's, where one is given
     loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
                      as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
@@ -78,18 +80,15 @@ def make_private(
     if noise != "host":
         raise errors.ArgumentError("noise = %r, accepted: host" % noise)
     check_arguments(model, optimizer, mechanism)
-    if clip_norm == "adaptive":  # Andrew et al. 2021
-        raise errors.UnsupportedError(
-            "clip_norm = 'adaptive': the rows of a run are correlated and have one scale, that of one clip norm; a norm that "
-            "follows the data from step to step is covered for independent noise only. A number is accepted"
-        )
-    clip_norm, expected_batch = real(clip_norm, "clip_norm"), real(expected_batch, "expected_batch", optional=True)
+    if not isinstance(clip_norm, AdaptiveClip):
+        clip_norm = real(clip_norm, "clip_norm")
+        if not 2.0**-100 <= clip_norm <= 2.0**100:
+            raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    expected_batch = real(expected_batch, "expected_batch", optional=True)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
         raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
     mechanism.confirm()
-    if not 2.0**-100 <= clip_norm <= 2.0**100:
-        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
     if chunk is not None and chunk < 1:
         raise errors.ArgumentError("chunk = %d, accepted: 1 or more" % chunk)
     rank, world = rank_of(process_group)

@@ -14,6 +14,7 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
+from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import TOLD, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
 from .nests import Examples
@@ -46,7 +47,7 @@ class Private:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         mechanism: Mechanism,
-        clip_norm: float,
+        clip_norm: Union[float, AdaptiveClip],
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
@@ -60,7 +61,7 @@ class Private:
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
-        self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
+        self.expected_batch = float(expected_batch)
         self._taken, self._tally = taken, Tally(tell)
         self._listeners: List[Callable[[Told], Any]] = []
         self._params, others = trained_parameters(model, optimizer)
@@ -72,7 +73,14 @@ class Private:
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
         self._group = Group(group, device)
-        self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+        adaptive = isinstance(clip_norm, AdaptiveClip)
+        if isinstance(clip_norm, AdaptiveClip):
+            clip_norm.check(mechanism)
+            scale = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
+            self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
+        else:
+            self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+        row = dim + self._sum.extra
         name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
         self._own_chunk = chunk is None
         if name == "ghost":
@@ -82,8 +90,8 @@ class Private:
         else:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
             self._route = PerExample(model, trained, others, Loss(loss), least)
-        self._shard = shard_of(dim, self._group.rank, self._group.world)
-        self.noise = make_stream(mechanism, dim, clip_norm, key, self._dtype, self._group, options)
+        self._shard = shard_of(row, self._group.rank, self._group.world)
+        self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
         self._accumulated = self._inside = self._with_buffers = False
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
@@ -137,7 +145,7 @@ class Private:
 
     def _release(self) -> torch.Tensor:
         """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
-        self._group.add_up_(self._sum.sum)
+        self._group.add_up_(self._sum.whole)
         row, refused = None, None
         try:
             if self.noise.keeps_state:
@@ -154,11 +162,11 @@ class Private:
             self._accumulated = False
             self._empty()
         if self._group.world == 1:
-            return part
+            return self._sum.released(part)
         whole = torch.zeros(self.noise.dim, dtype=self._dtype, device=part.device)
         whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
         self._group.add_up_(whole)  # each number from one process, zeros from the others
-        return whole
+        return self._sum.released(whole)
 
     def accumulate(
         self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
@@ -228,7 +236,7 @@ class Private:
     def _identity(self) -> Dict[str, Any]:
         # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
         return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._route.chunk,
-                "clipping": self._route.name}
+                "clipping": self._route.name, **self._sum.identity()}
 
     def _own_state(self) -> Dict[str, Any]:
         """What a checkpoint holds beside model and optimizer."""
@@ -238,7 +246,8 @@ class Private:
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
-        return {**self._identity(), "noise": noise, "random": randomness.states(), "taken": self._taken.state_dict()}
+        return {**self._identity(), "noise": noise, "random": randomness.states(), "taken": self._taken.state_dict(),
+                **self._sum.state_dict()}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
         if not self._inside:
@@ -269,6 +278,7 @@ class Private:
         if "random" not in own:
             raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
+        self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
@@ -315,6 +325,11 @@ class Private:
     # ---- the rest ----
 
     @property
+    def clip_norm(self) -> float:
+        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive."""
+        return self._sum.clip
+
+    @property
     def steps_taken(self) -> int:
         return self.noise.step
 
@@ -353,7 +368,7 @@ class Private:
         found = self.privacy()
         if found is None:
             return "Nobody has taken part yet.\n"
-        said = found.statement(unit) + self._route.sentence
+        said = found.statement(unit) + self._sum.sentence() + self._route.sentence
         if self._tally.names:
             said += TOLD % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:
