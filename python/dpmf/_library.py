@@ -17,6 +17,7 @@ from . import errors
 
 __all__ = [
     "abi",
+    "among",
     "c",
     "choice",
     "choice_name",
@@ -162,6 +163,11 @@ def size_in_bytes(value, name):
     if not 0 <= found < 2**63:
         raise errors.ArgumentError("%s = %r, accepted: bytes, or text such as '1GiB' or '500 MB'" % (name, value))
     return int(found)
+
+
+def among(names, values):
+    """Of a function's arguments (its locals()) those that it hands on."""
+    return {name: values[name] for name in names}
 
 
 def numbers(values, name="values"):

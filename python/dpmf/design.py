@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
 from ._library import abi, c, choice, handle, integer, run_options, size_in_bytes, struct_of, text, words
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
-from .privacy import Privacy, parse, privacy_of, read_text, sampling_text
+from .privacy import UNIT, Privacy, parse, privacy_of, read_text, sampling_text
 from .problem import Workload
 
 __all__ = ["Candidate", "Design", "design"]
+
+#: A report is in a file of the mechanism's name and this.
+BESIDE = ".design"
 
 
 @dataclass(frozen=True)
@@ -45,39 +51,74 @@ class Candidate:
     confidence: float
 
 
-class Design(Object):
-    """The report of a design: what was compared, what was chosen, and why."""
+@dataclass(frozen=True)
+class Design:
+    """The report of a design: what was compared, what was chosen, and why.
 
-    _free = "dpmf_design_free"
+    It goes with its mechanism through pickle, and through `save` and `load` in a file of its own beside the mechanism's, whose
+    name ends in .design. Nothing relies on what it says: it is a report, and the mechanism's figures are what is confirmed.
+    """
 
-    @property
-    def candidates(self) -> Tuple[Candidate, ...]:
-        """Least noise first."""
-        rows = [c.dpmf_design_candidate(self._handle, i).contents for i in range(c.dpmf_design_count(self._handle))]
-        return tuple(_candidate(row) for row in rows)
-
-    @property
-    def chosen(self) -> int:
-        """Its place among the candidates."""
-        return c.dpmf_design_chosen(self._handle)
-
-    @property
-    def why(self) -> str:
-        return text(c.dpmf_design_why(self._handle))
-
-    @property
-    def warnings(self) -> Tuple[str, ...]:
-        """What to see to, so that the guarantee holds."""
-        return tuple(text(c.dpmf_design_warning(self._handle, i)) for i in range(c.dpmf_design_warnings(self._handle)))
-
-    @property
-    def privacy(self) -> Privacy:
-        mechanism = c.dpmf_design_mechanism(self._handle)
-        return privacy_of(c.dpmf_design_privacy(self._handle), c.dpmf_mechanism_account(mechanism), self)
+    candidates: Tuple[Candidate, ...]  #: least noise first
+    chosen: int  #: its place among the candidates
+    why: str
+    warnings: Tuple[str, ...]  #: what to see to, so that the guarantee holds
+    privacy: Privacy
+    said: str = field(repr=False)
 
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
-        return read_text(c.dpmf_design_statement, self._handle, words(unit, "unit"))
+        words(unit, "unit")
+        return self.said.replace(UNIT, unit)
+
+
+class Report(Object):
+    """The library's own."""
+
+    _free = "dpmf_design_free"
+
+    def read(self) -> Design:
+        own = self._handle
+        mechanism = c.dpmf_design_mechanism(own)
+        return Design(
+            tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_count(own))),
+            c.dpmf_design_chosen(own),
+            text(c.dpmf_design_why(own)),
+            tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_warnings(own))),
+            privacy_of(c.dpmf_design_privacy(own), c.dpmf_mechanism_account(mechanism), self),
+            read_text(c.dpmf_design_statement, own, UNIT.encode()),
+        )
+
+
+# ---- beside the mechanism's file ----
+
+
+def write_beside(path: Any, digest: str, report: Design) -> None:
+    """In a file that is there whole or not at all, with the digest of its mechanism."""
+    beside = os.fsdecode(path) + BESIDE
+    privacy = {name: value for name, value in report.privacy.__getstate__().items() if value is not None}
+    record = {**report.__dict__, "candidates": [dataclasses.asdict(row) for row in report.candidates], "privacy": privacy}
+    with open(beside + ".new", "w", encoding="utf-8") as file:
+        json.dump({"mechanism": digest, "design": record}, file, indent=1)
+        file.write("\n")
+    os.replace(beside + ".new", beside)
+
+
+def read_beside(path: Any, digest: str) -> Optional[Design]:
+    """None: there is none, or it is another mechanism's."""
+    try:
+        with open(os.fsdecode(path) + BESIDE, encoding="utf-8") as file:
+            found = json.load(file)
+        if found["mechanism"] != digest:
+            return None
+        record = found["design"]
+        rows = [{**row, "sensitivity": Sensitivity(**row["sensitivity"])} for row in record["candidates"]]
+        record["candidates"] = tuple(Candidate(**row) for row in rows)
+        return Design(**{**record, "warnings": tuple(record["warnings"]), "privacy": Privacy(**record["privacy"])})
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise errors.FormatError("%s%s is not the report of a design: %s" % (os.fsdecode(path), BESIDE, error)) from None
 
 
 def _candidate(row: Any) -> Candidate:
@@ -169,5 +210,5 @@ def design(
             batch_cap=batch_cap,
             units=units,
         )
-        report = Design(handle("dpmf_design_create", Design._free, made._handle, ctypes.byref(wanted)))
-    return Mechanism(c.dpmf_design_mechanism(report._handle), owner=report, design=report)
+        report = Report(handle("dpmf_design_create", Report._free, made._handle, ctypes.byref(wanted)))
+    return Mechanism(c.dpmf_design_mechanism(report._handle), owner=report, design=report.read())

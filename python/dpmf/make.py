@@ -9,12 +9,26 @@ import os
 from typing import Any, Optional, Sequence, Union
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, numbers, path_bytes, run_options, struct_of, text, words
+from ._library import abi, among, c, choice, doubles, handle, integer, numbers, path_bytes, run_options, struct_of, text, words
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import calibrate, parse, sampling_of
 from .problem import Participation, Strategy, Workload
 
 __all__ = ["evaluate", "load", "optimize", "save"]
+
+#: Options of a mechanism that `evaluate` and `optimize` hand on.
+MECHANISM = (
+    "epsilon",
+    "delta",
+    "sigma",
+    "sampling",
+    "adjacency",
+    "sensitivity",
+    "lower_bound",
+    "weights",
+    "threads",
+    "progress",
+)
 
 
 def _problem(steps: Optional[int], workload: Any, participation: Any) -> "tuple[Workload, Participation]":
@@ -124,6 +138,7 @@ def evaluate(
     >>> evaluate("tree", 16).rms_loss > evaluate("toeplitz", 16).rms_loss
     True
     """
+    options = among(MECHANISM, locals())
     if steps is None and isinstance(strategy, Strategy):
         steps = strategy.steps
     workload, participation = _problem(steps, workload, participation)
@@ -142,17 +157,8 @@ def evaluate(
         workload,
         participation,
         strategy,
-        epsilon=epsilon,
-        delta=delta,
-        sigma=sigma,
-        sampling=sampling,
-        adjacency=adjacency,
-        sensitivity=sensitivity,
-        lower_bound=lower_bound,
-        weights=weights,
         made_by=made_by,
-        threads=threads,
-        progress=progress,
+        **options,
     )
 
 
@@ -196,6 +202,7 @@ def optimize(
     >>> optimize("blt", 1000, buffers=3).certificate.outcome
     'converged'
     """
+    options = among(MECHANISM, locals())
     workload, participation = _problem(steps, workload, participation)
     values = None if weights is None else numbers(weights, "weights")
     result, out = abi.dpmf_optimization(), ctypes.POINTER(abi.dpmf_strategy)()
@@ -245,27 +252,22 @@ def optimize(
         participation,
         Strategy._of(out),
         certificate=certificate,
-        epsilon=epsilon,
-        delta=delta,
-        sigma=sigma,
-        sampling=sampling,
-        adjacency=adjacency,
-        sensitivity=sensitivity,
-        lower_bound=lower_bound,
-        weights=weights,
         made_by="optimized for %s loss" % loss if made_by is None else made_by,
-        threads=threads,
-        progress=progress,
+        **options,
     )
 
 
 def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:
-    """Reads a mechanism file; anything that the writer would not write is refused.
+    """Reads a mechanism file, and the report of its design where that is beside it (PATH.design).
 
+    Anything that the writer would not write is refused.
     What it claims is computed again when somebody relies on it (Mechanism.confirm).
     """
     made = Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path)))
     made._confirmed = False
+    from .design import read_beside
+
+    made.design = read_beside(path, made.digest)
     return made
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, path_bytes, run_options, struct_of, text
+from ._library import abi, among, c, choice, doubles, handle, integer, path_bytes, run_options, struct_of, text
 from ._object import Object
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
@@ -302,8 +302,12 @@ class Mechanism(Shown, Object):
     # ---- files ----
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Writes the mechanism file, whole or not at all."""
+        """Writes the mechanism file, whole or not at all; the report of a design goes beside it, into PATH.design."""
         c.dpmf_mechanism_save(self._handle, path_bytes(path))
+        if self.design is not None:
+            from .design import write_beside
+
+            write_beside(path, self.digest, self.design)
 
     def to_bytes(self) -> bytes:
         """The mechanism file as bytes.
@@ -330,7 +334,7 @@ class Mechanism(Shown, Object):
         return made
 
     def __reduce__(self) -> Any:
-        return Mechanism.from_bytes, (self.to_bytes(),)
+        return Mechanism.from_bytes, (self.to_bytes(),), {"certificate": self.certificate, "design": self.design}
 
     def __eq__(self, other: object) -> bool:
         """The same figures and coefficients; where they came from does not matter."""
@@ -360,25 +364,10 @@ class Mechanism(Shown, Object):
         threads: int = 0,
     ) -> "NoiseStream":
         """The stream of rows that a run adds; NoiseStream says what the options are."""
-        from .noise import NoiseStream
+        given = locals()
+        from .noise import SHARD, STREAM, NoiseStream
 
-        return NoiseStream(
-            self,
-            shapes,
-            clip_norm,
-            key,
-            dtype=dtype,
-            offset=offset,
-            count=count,
-            state=state,
-            replay=replay,
-            whole_state=whole_state,
-            label=label,
-            prefetch=prefetch,
-            lookahead=lookahead,
-            scratch=scratch,
-            threads=threads,
-        )
+        return NoiseStream(self, shapes, clip_norm, key, **among(SHARD + STREAM, given))
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
         """(bytes that a stream of `dim` numbers takes, those of its buffers among them).

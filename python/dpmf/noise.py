@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import tempfile
 import threading
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 
@@ -17,6 +16,7 @@ from ._library import abi, c, integer, interruptible, make_callback, path_bytes,
 from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
+from .saved import Saved
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -27,7 +27,9 @@ DTYPES: Dict[str, Tuple[Any, Any]] = {
     "float32": (np.dtype(np.float32), abi.dpmf_precision.DPMF_FLOAT32),
     "float64": (np.dtype(np.float64), abi.dpmf_precision.DPMF_FLOAT64),
 }
-STATE_FORMAT = 1
+#: Options of a stream that training hands on, and those of one of several streams of a run.
+STREAM = ("state", "label", "prefetch", "lookahead", "scratch", "threads")
+SHARD = ("dtype", "offset", "count", "replay", "whole_state")
 
 
 class NoState:
@@ -52,7 +54,7 @@ def a_mechanism(value: Any) -> "Mechanism":
     return value
 
 
-class NoiseStream(Object):
+class NoiseStream(Saved, Object):
     """Rows of noise, row t for the sum of the clipped gradients of step t: clip x sigma x sensitivity x row t of W Z.
 
     mechanism   what the rows come from
@@ -306,87 +308,6 @@ class NoiseStream(Object):
         segments = (abi.dpmf_segment * len(used))(*[abi.dpmf_segment(address, size) for address, size in used])
         self._cached = (found, segments)
         return segments
-
-    # ---- state ----
-
-    def state_dict(self, buffers: bool = False) -> Dict[str, Any]:
-        """Where the stream is and what it is bound to: numbers and strings, no secret.
-
-        The key is not in it and has to be given again. Resuming makes the rows before the step again; with `buffers` the
-        library's checkpoint is put in, which saves that time and makes the dictionary as secret as the key, and large.
-        """
-        if self._ephemeral:
-            raise errors.StateError(
-                "this stream's key was made for it alone and is nowhere else, so that a saved state could "
-                "never be resumed: give key= the path of a key file"
-            )
-        if self.in_doubt:
-            raise errors.StateError("row %d is in doubt: seek first" % (self.step - 1))
-        state = {**self._identity(), "step": self.step}
-        if buffers:
-            with tempfile.TemporaryDirectory(prefix="dpmf-") as folder:
-                path = os.path.join(folder, "checkpoint")
-                self.save(path)
-                with open(path, "rb") as file:
-                    state["buffers"] = file.read()
-        return state
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes to where a state says. One of another mechanism, clip norm, sigma, key, ... is refused by name."""
-        if not isinstance(state, dict) or "step" not in state:
-            raise errors.StateError("there is no noise state here")
-        for name, own in self._identity().items():
-            if name not in state:
-                raise errors.StateError("the noise state has no %s" % name)
-            if state[name] != own:
-                if name == "key":
-                    raise errors.StateError("the noise state belongs to another key")
-                raise errors.StateError("the noise state has %s = %s, and this stream %s" % (name, state[name], own))
-        buffers = state.get("buffers")
-        if buffers is None:
-            self.seek(int(state["step"]))
-            return
-        data = (
-            bytes(buffers)
-            if isinstance(buffers, (bytes, bytearray, memoryview))
-            else np.asarray(buffers, np.uint8).tobytes()
-        )
-        with tempfile.TemporaryDirectory(prefix="dpmf-") as folder:
-            path = os.path.join(folder, "checkpoint")
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            self.load(path)
-        if self.step != state["step"]:
-            raise errors.StateError(
-                "the noise state says step %d, and its buffers step %d" % (state["step"], self.step)
-            )
-
-    def _identity(self) -> Dict[str, Any]:
-        return {
-            "format": STATE_FORMAT,
-            "stream_version": abi.DPMF_STREAM_VERSION,
-            "clip_norm": self._clip,
-            "sigma": self._mechanism.sigma or 0.0,
-            "steps": self._mechanism.steps,
-            "mechanism": self._mechanism.digest,
-            "dim": self._dim,
-            "offset": self._offset,
-            "count": self.count,
-            "dtype": self._dtype,
-            "label": self._label or "",
-            "key": self._commitment,
-        }
-
-    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """The library's own checkpoint, buffers and all: C and the command line can go on from it. As secret as the key."""
-        with self._lock:
-            c.dpmf_noise_save(self._handle, path_bytes(path))
-
-    def load(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Goes on from the library's own checkpoint."""
-        with self._lock, interruptible():
-            self._bound = -1
-            c.dpmf_noise_load(self._handle, path_bytes(path))
 
     def close(self) -> None:
         """Wipes keys and buffers; a state file learns that all rows arrived."""

@@ -8,13 +8,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import errors
-from ._library import abi, c, real, run_options, set_field, text, words
+from ._library import abi, among, c, real, run_options, set_field, text, words
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
     from .problem import Strategy
 
 __all__ = ["Privacy", "account", "best_of", "calibrate"]
+
+#: In the place of the unit's name, in sentences that are kept.
+UNIT = "{unit}"
+#: Options of an account that both directions take.
+ACCOUNT = (
+    "sampling",
+    "steps",
+    "adjacency",
+    "engine",
+    "slack",
+    "confidence",
+    "unconditional",
+    "warm",
+    "samples",
+    "seed",
+    "epochs",
+    "batch_cap",
+    "units",
+)
 
 
 @dataclass(frozen=True)
@@ -39,11 +58,19 @@ class Privacy:
     _options: Any = field(repr=False, compare=False, default=None)
     _keep: Any = field(repr=False, compare=False, default=None)
 
+    _said: Any = field(repr=False, compare=False, default=None)
+
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
+        if self._struct is None:
+            return self._said.replace(UNIT, unit)
         return read_text(
             c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), words(unit, "unit")
         )
+
+    def __getstate__(self) -> Any:
+        """For pickle: the sentences in the place of what the library computes them from."""
+        return {**self.__dict__, "_said": self.statement(UNIT), "_struct": None, "_options": None, "_keep": None}
 
 
 def read_text(function: Any, *arguments: Any) -> str:
@@ -159,6 +186,7 @@ def account(
     >>> round(account(1.0, delta=1e-5, sampling="poisson:0.01", steps=1000).epsilon, 2)
     1.83
     """
+    options = among(ACCOUNT, locals())
     from .mechanism import Mechanism
 
     if sigma is None:
@@ -167,21 +195,6 @@ def account(
         sigma = of.sigma
     if (delta is None) == (epsilon is None):
         raise errors.ArgumentError("one of delta and epsilon is accepted")
-    options = {
-        "sampling": sampling,
-        "steps": steps,
-        "adjacency": adjacency,
-        "engine": engine,
-        "slack": slack,
-        "confidence": confidence,
-        "unconditional": unconditional,
-        "warm": warm,
-        "samples": samples,
-        "seed": seed,
-        "epochs": epochs,
-        "batch_cap": batch_cap,
-        "units": units,
-    }
     sigma = real(sigma, "sigma")
     if delta is not None:
         return _ask("dpmf_account_epsilon", sigma, real(delta, "delta"), of, threads, progress, options)
@@ -214,21 +227,7 @@ def calibrate(
     >>> round(calibrate(1.0, 1e-6).sigma, 4)
     4.2247
     """
-    options = {
-        "sampling": sampling,
-        "steps": steps,
-        "adjacency": adjacency,
-        "engine": engine,
-        "slack": slack,
-        "confidence": confidence,
-        "unconditional": unconditional,
-        "warm": warm,
-        "samples": samples,
-        "seed": seed,
-        "epochs": epochs,
-        "batch_cap": batch_cap,
-        "units": units,
-    }
+    options = among(ACCOUNT, locals())
     return _ask("dpmf_calibrate_sigma", real(epsilon, "epsilon"), real(delta, "delta"), of, threads, progress, options)
 
 

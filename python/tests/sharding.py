@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of several gloo processes with a sharded model: sharding.py rows|begin|resume FOLDER RANK WORLD
+"""One of several gloo processes with a sharded model: sharding.py WHAT FOLDER RANK WORLD
 
-rows      the noise of FSDP2 and tensor-parallel parameters, three rows; rank 0 writes what all of them together have
-begin     trains six steps of ten, with a checkpoint after each, and dies without a word
-resume    goes on from the checkpoint to the end; rank 0 writes the weights
+rows      the noise of FSDP2 and tensor-parallel parameters, three rows; and private gradients by every kind of sharding and both
+          routes of clipping; rank 0 writes what all of them together have
+begin     trains six steps of ten, of private gradients and of sums by hand, with a checkpoint, and dies without a word
+resume    goes on from the checkpoints to the end; rank 0 writes the weights
 """
 
 import os
@@ -16,11 +17,13 @@ from support import KEY, mechanism
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import dpmf
 import dpmf.torch
+import dpmf.torch.whole as whole_module
 
 STEPS, DIED = 10, 6
 #: Sizes that no number of processes divides, one of them smaller than four.
@@ -73,12 +76,6 @@ def rows(folder, rank, world):
             found.append(whole(gradients))
         made = sum(stream.count for stream, _ in noise._streams)
         assert made < noise.dim or world == 1, "a process makes the noise of others"
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    try:
-        dpmf.torch.make_private(model, optimizer, make_mechanism(), 0.5, 4, key=KEY)
-        sys.exit("a sharded model was accepted")
-    except dpmf.UnsupportedError as error:
-        assert "0.weight is a DTensor" in str(error), error
     if rank == 0:
         torch.save(found, os.path.join(folder, "rows.pt"))
 
@@ -109,6 +106,112 @@ def train(folder, rank, world, stop):
         torch.save(weights, os.path.join(folder, "weights.pt"))
 
 
+# ---- private gradients ----
+
+
+def make_data():
+    generator = torch.Generator().manual_seed(3)
+    return torch.utils.data.TensorDataset(
+        torch.randn(40, 5, generator=generator), torch.randint(0, 3, (40,), generator=generator)
+    )
+
+
+class Odd(nn.Module):
+    """A layer that is used twice (which ghost clipping has not), a frozen one, a buffer, modules that are in a list too."""
+
+    def __init__(self, clipping="per-example"):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.norm = nn.Linear(5, 8), nn.LayerNorm(8)
+        self.middle, self.frozen = nn.Linear(8, 8), nn.Linear(8, 8).requires_grad_(False)
+        self.last = nn.Linear(8, 3)
+        self.again = [self.middle, self.frozen, self.middle][: 2 if clipping == "ghost" else 3]
+        self.register_buffer("scale", torch.tensor([0.5]))
+
+    def forward(self, x):
+        x = torch.tanh(self.norm(self.first(x)))
+        for layer in self.again:
+            x = torch.tanh(layer(x)) * self.scale
+        return self.last(x)
+
+
+def trained(model):
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def make_private(model, clipping="per-example", **options):
+    optimizer = torch.optim.SGD(trained(model), lr=0.5, momentum=0.9, weight_decay=1e-3)
+    m = make_mechanism()
+    sampler = dpmf.torch.BatchSampler.for_mechanism(m, 40, KEY)
+    return sampler, dpmf.torch.make_private(model, optimizer, m, 0.5, sampler=sampler, key=KEY, clipping=clipping, **options)
+
+
+def run(model, sampler, private, stop=STEPS):
+    for x, y in dpmf.torch.data_loader(make_data(), sampler):
+        if private.steps_taken >= stop:
+            break
+        private.step(x, y)
+    return whole(trained(model)) if stop == STEPS else None
+
+
+def layered(model, mesh):
+    for layer in (model.first, model.middle):
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def tensor_parallel(model, mesh):
+    plan = {"first": ColwiseParallel(output_layouts=Replicate()), "last": ColwiseParallel(output_layouts=Replicate())}
+    plan["middle"] = RowwiseParallel(input_layouts=Replicate())
+    return parallelize_module(model, mesh, plan)
+
+
+def sharded_models(world, clipping):
+    """(name, model) of each kind."""
+    line = init_device_mesh("cpu", (world,))
+    yield "fully_shard", layered(Odd(clipping), line)
+    yield "tensor parallel", tensor_parallel(Odd(clipping), line)
+    if world == 4:
+        plane = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+        yield "replicas of shards", layered(Odd(clipping), plane)
+        both = tensor_parallel(Odd(clipping), plane["tensor"])
+        yield "both", fully_shard(both, mesh=plane["data"])
+
+
+def private(folder, rank, world):
+    found = {}
+    model = fully_shard(Odd(), mesh=init_device_mesh("cpu", (world,)), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    try:
+        make_private(model)
+        sys.exit("a policy of mixed precision was accepted")
+    except dpmf.UnsupportedError as error:
+        assert "MixedPrecisionPolicy" in str(error), error
+    for clipping in ("per-example", "ghost"):
+        for name, model in sharded_models(world, clipping):
+            sampler, made = make_private(model, clipping)
+            if name == "fully_shard":
+                with torch.no_grad():
+                    model(torch.randn(2, 5))  # leaves whole parameters in place of the root's shards
+            found[name, clipping] = run(model, sampler, made)
+            assert any(hasattr(p, "placements") for p in trained(model)), name
+    if rank == 0:
+        torch.save(found, os.path.join(folder, "private.pt"))
+
+
+def train_private(folder, rank, world, what):
+    model = layered(Odd(), init_device_mesh("cpu", (world,)))
+    sampler, made = make_private(model, state=os.path.join(folder, "private.state"))
+    if what == "begin":
+        run(model, sampler, made, DIED)
+        made.save(os.path.join(folder, "private"))
+        return
+    made.load(os.path.join(folder, "private"))
+    assert made.steps_taken == DIED
+    weights = run(model, sampler, made)
+    if rank == 0:
+        torch.save(weights, os.path.join(folder, "private.pt"))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     what, folder, rank, world = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -117,7 +220,9 @@ if __name__ == "__main__":
     )
     if what == "rows":
         rows(folder, rank, world)
+        private(folder, rank, world)
     else:
+        train_private(folder, rank, world, what)
         train(folder, rank, world, DIED if what == "begin" else 0)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -201,8 +201,26 @@ class Designs(Case):
         self.assertTrue(report.why and report.warnings)
         del report
         self.assertTrue(m.verify())
+        self.kept(m)
         self.refused(dpmf.ArgumentError, "epochs", dpmf.design, 60, 0, 4.0, 1e-5)
         self.refused(TypeError, "dims", dpmf.design, 60, 3, 4.0, 1e-5, dims=3)
+
+    def kept(self, m):
+        """The report goes with its mechanism: through pickle, and beside its file; one of another mechanism is left out."""
+        path = self.folder / "run.dpmf"
+        m.save(path)
+        for other in (pickle.loads(pickle.dumps(m)), dpmf.load(path), pickle.loads(pickle.dumps(dpmf.load(path)))):
+            self.assertEqual(other, m)
+            self.assertEqual(other.design, m.design)
+            self.assertEqual(other.design.statement("user"), m.design.statement("user"))
+            self.assertEqual(other.design.privacy.statement("user"), m.design.privacy.statement("user"))
+        mechanism("bsr").save(path)
+        self.assertIsNone(dpmf.load(path).design)
+        m.save(path)
+        (self.folder / "run.dpmf.design").write_text('{"mechanism": "%s", "design": {"why": 3}}' % m.digest)
+        self.refused(dpmf.FormatError, "run.dpmf.design is not the report", dpmf.load, path)
+        made = pickle.loads(pickle.dumps(dpmf.optimize("blt", 50, buffers=2)))
+        self.assertEqual(made.certificate.outcome, "converged")
 
     def test_amplified_and_federated_designs_say_what_they_assume(self):
         m = dpmf.design(60, 3, 4.0, 1e-5, sampling="block-cyclic", dim=1000)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sharded models: every process makes the noise of its own shards, and together they have the bytes of one process."""
+"""Sharded models: the noise has the bytes of one process, private gradients are those of one process up to rounding."""
 
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,9 +34,21 @@ class Sharded(Case):
         ]
         self.assertEqual([p.wait(600) for p in processes], [code] * world)
 
+    def alone(self, clipping="per-example"):
+        """The weights that one process without shards ends with."""
+        model = sharding.Odd(clipping)
+        return sharding.run(model, *sharding.make_private(model, clipping))
+
+    def close(self, found, wanted, what):
+        self.assertLess(float((found - wanted).abs().max()), 1e-5, what)
+
     def test_the_noise_is_that_of_one_process(self):
-        """2 and 4 processes; fully_shard, and DTensors by rows, by columns, in whole, by two dimensions: the same bytes."""
+        """2 and 4 processes; fully_shard, and DTensors by rows, by columns, in whole, by two dimensions: the same bytes.
+
+        Private gradients of fully_shard, of tensor parallel layers, of both at once: the weights of one process after ten steps.
+        """
         m = sharding.make_mechanism()
+        wanted = {clipping: self.alone(clipping) for clipping in ("per-example", "ghost")}
         for world in (2, 4):
             self.together("rows", world)
             found = torch.load(self.folder / "rows.pt")
@@ -44,11 +57,26 @@ class Sharded(Case):
                 stream = m.noise(found[i].numel(), 0.5, KEY)
                 for t in range(3):
                     self.assertEqual(found[i + t].numpy().tobytes(), stream.next().tobytes(), (world, i, t))
+            found = torch.load(self.folder / "private.pt")
+            self.assertEqual(len(found), 2 * (2 if world == 2 else 4))
+            for (kind, clipping), weights in found.items():
+                self.close(weights, wanted[clipping], (world, kind, clipping))
 
     def test_a_killed_run_goes_on_in_another_number_of_processes(self):
-        """Two processes die after six steps; four go on through torch.distributed.checkpoint, with the bits of one."""
+        """Two processes die after six steps; four go on through torch.distributed.checkpoint, with the bits of one.
+
+        Private gradients: four processes, and one without shards, go on, and end where an uninterrupted run does.
+        """
         self.together("begin", 2, -signal.SIGKILL)
+        shutil.copy(self.folder / "private.state", self.folder / "one.state")
         self.together("resume", 4)
+        self.close(torch.load(self.folder / "private.pt"), self.alone(), "four processes")
+        plain = sharding.Odd()
+        sampler, made = sharding.make_private(plain, state=self.folder / "one.state")
+        self.refused(dpmf.StateError, "no checkpoint of that run", made.step, torch.zeros(4, 5), torch.zeros(4, dtype=torch.long))
+        made.load(self.folder / "private")
+        self.close(sharding.run(plain, sampler, made), self.alone(), "one process")
+        self.refused(dpmf.StateError, "folder", made.load, self.folder / "nowhere")
         model = sharding.make_model()
         noise = sharding.make_mechanism().noise(sum(p.numel() for p in model.parameters()), 0.5, KEY)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -59,6 +87,44 @@ class Sharded(Case):
                 p.grad = g + part.view_as(g)
             optimizer.step()
         self.assertTrue(torch.equal(torch.load(self.folder / "weights.pt"), sharding.whole([*model.parameters()]).detach()))
+
+    def test_a_checkpoint_of_a_plain_model(self):
+        """Before the first step, when an optimizer has no state, and after some; without a state file the processes count."""
+        before, after = self.folder / "before", self.folder / "after"
+        model = sharding.Odd()
+        sampler, made = sharding.make_private(model)
+        made.save(before)
+        sharding.run(model, sampler, made, 3)
+        made.save(after)
+        wanted = sharding.run(model, sampler, made)
+        for folder in (before, after):
+            again = sharding.Odd()
+            with torch.no_grad():
+                again.first.weight.zero_()
+            sampler, made = sharding.make_private(again)
+            made.load(folder)
+            self.assertTrue(torch.equal(sharding.run(again, sampler, made), wanted), folder)
+        sampler, made = sharding.make_private(sharding.Odd())
+        made._group.world = 2  # as if another process had written it
+        state = {**made._own_state()}
+        made._group.world = 1
+        self.refused(dpmf.StateError, "processes = 2", made._take, state)
+
+    def test_models_that_are_refused(self):
+        m, model = sharding.make_mechanism(), sharding.Odd()
+        sgd = torch.optim.SGD(sharding.trained(model), lr=0.1)
+        with torch.device("meta"):
+            nowhere = torch.nn.Linear(5, 3)
+        self.refused(
+            dpmf.ArgumentError, "weight is on the meta", dpmf.torch.make_private, nowhere, sgd, m, 0.5, 4, key=KEY
+        )
+
+        class Stuck:
+            def __deepcopy__(self, memo):
+                raise RuntimeError("stuck")
+
+        model.middle.extra = Stuck()
+        self.refused(dpmf.UnsupportedError, "middle.extra cannot be copied", sharding.whole_module.plain_copy, model)
 
     def test_one_process_and_refusals(self):
         m, make = sharding.make_mechanism(), dpmf.torch.ShardedNoise

@@ -130,10 +130,13 @@ static double extend(const whole *c, int64_t t, const double *band, const double
 }
 
 /* band[t * b + l] = X[t, t - b - l], l < b */
-static void fill_band(const whole *c, double *band) {
-    for (int64_t t = 0; t < c->n; t++)
+static dpmf_status fill_band(const whole *c, double *band) {
+    for (int64_t t = 0; t < c->n; t++) {
         for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
             band[t * c->b + lag - c->b] = inner(c, t - lag, t);
+        TRY(dpmf_i_base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
+    }
+    return DPMF_OK;
 }
 
 static dpmf_status separated(const whole *c, double *square) {
@@ -143,7 +146,7 @@ static dpmf_status separated(const whole *c, double *square) {
     TRY_DONE(dpmf_i_base_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
     TRY_DONE(dpmf_i_base_alloc_doubles(4 * n, "the best patterns", &rows));
     double *own = rows, *before = rows + n, *now = rows + 2 * n, *most = rows + 3 * n;
-    fill_band(c, band);
+    TRY_DONE(fill_band(c, band));
     for (int64_t t = 0; t < n; t++)
         own[t] = inner(c, t, t);
     for (int64_t j = 0; j < c->k; j++) {
@@ -164,6 +167,7 @@ done:
 /* best[t]: of the patterns whose last step so far is t, one in each epoch up to its own. */
 static dpmf_status shuffled(const whole *c, double *square) {
     double *best = NULL, all = 0;
+    dpmf_status status = DPMF_OK;
     TRY(dpmf_i_base_alloc_doubles(c->n, "the best patterns", &best));
     for (int64_t t = 0; t < c->n; t++) {
         const int64_t epoch = t / c->b;
@@ -172,10 +176,12 @@ static dpmf_status shuffled(const whole *c, double *square) {
             before = fmax(before, best[s] + 2 * fabs(inner(c, s, t)));
         best[t] = inner(c, t, t) + before;
         all = fmax(all, best[t]);
+        TRY_DONE(dpmf_i_base_progress(c->run, "verify: patterns", (double)t / (double)c->n));
     }
     *square = all;
+done:
     dpmf_i_base_free(best);
-    return DPMF_OK;
+    return status;
 }
 
 /* ---- who answers ---- */

@@ -159,9 +159,9 @@ void dpmf_i_verify_span_of(int64_t count, const double *x, int64_t *begin, int64
         --*end;
 }
 
-static double largest_error(int64_t count, int64_t seeds, const double *w, const double *columns, const int64_t *begins,
-                            const int64_t *ends) {
-    double largest = 0;
+static dpmf_status largest_error(int64_t count, int64_t seeds, const double *w, const double *columns,
+                                 const int64_t *begins, const int64_t *ends, const dpmf_run *run, double *largest) {
+    *largest = 0;
     for (int64_t j = 0; j < count; j++) {
         const double *column = columns + j * seeds;
         int64_t begin = 0, end = 0;
@@ -170,22 +170,26 @@ static double largest_error(int64_t count, int64_t seeds, const double *w, const
             const int64_t from = begin > begins[t] ? begin : begins[t], to = end < ends[t] ? end : ends[t];
             const double sum = to > from ? dpmf_i_base_dot(to - from, w + t * seeds + from, column + from) : 0;
             const double off = fabs(sum - (t == j));
-            if (isnan(off)) return off;
-            largest = fmax(largest, off);
+            if (isnan(off)) {
+                *largest = off;
+                return DPMF_OK;
+            }
+            *largest = fmax(*largest, off);
         }
+        TRY(dpmf_i_base_progress(run, "verify: W C", (double)j / (double)count));
     }
-    return largest;
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_verify_left_inverse_error(int64_t count, int64_t seeds, const double *w, const double *columns,
-                                             double *out) {
+                                             const dpmf_run *run, double *out) {
     int64_t *spans = NULL;
     TRY(dpmf_i_base_alloc(2 * count, sizeof *spans, "where rows begin and end", (void **)&spans));
     for (int64_t t = 0; t < count; t++)
         dpmf_i_verify_span_of(seeds, w + t * seeds, &spans[t], &spans[count + t]);
-    *out = largest_error(count, seeds, w, columns, spans, spans + count);
+    const dpmf_status status = largest_error(count, seeds, w, columns, spans, spans + count, run, out);
     dpmf_i_base_free(spans);
-    return DPMF_OK;
+    return status;
 }
 
 dpmf_status dpmf_i_verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {

@@ -82,7 +82,7 @@ static dpmf_status check_inverse(dpmf_i_verify *v, int64_t steps, int64_t seeds)
     TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_FLOAT64, steps, seeds, NULL, v->run, w));
     TRY_DONE(dpmf_i_base_alloc_doubles(steps * seeds, "the first columns of C", &columns));
     TRY_DONE(dpmf_i_verify_first_columns(s, steps, seeds, columns));
-    TRY_DONE(dpmf_i_verify_left_inverse_error(steps, seeds, w, columns, &found));
+    TRY_DONE(dpmf_i_verify_left_inverse_error(steps, seeds, w, columns, v->run, &found));
     const dpmf_check check = {.name = "stream.left_inverse",
                               .ok = found <= DPMF_I_VERIFY_TOLERANCE_OTHER,
                               .claimed = 0,

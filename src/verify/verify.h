@@ -110,7 +110,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_verify_first_columns(const dpmf_strategy *str
 
 /* The largest |(W C)[t, j] - [t = j]| over count x count entries; w and columns as above. NaN if one is not finite. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_verify_left_inverse_error(int64_t count, int64_t seeds, const double *w,
-                                                             const double *columns, double *out);
+                                                             const double *columns, const dpmf_run *run, double *out);
 
 /* Where a vector begins and ends to be other than 0: most of these matrices are mostly zeros. */
 void dpmf_i_verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end);

@@ -38,7 +38,7 @@ static double longest(int64_t count, int64_t size, const double *x) {
 static dpmf_status check_inverse(dpmf_i_verify *v, int64_t rows, const double *w, const double *columns) {
     const int64_t n = v->mechanism->steps;
     double found = 0, size = fmax(1, longest(n, rows, w) * longest(n, rows, columns));
-    TRY(dpmf_i_verify_left_inverse_error(n, rows, w, columns, &found));
+    TRY(dpmf_i_verify_left_inverse_error(n, rows, w, columns, v->run, &found));
     const dpmf_check check = {.name = "stream.left_inverse",
                               .ok = found <= DPMF_I_VERIFY_TOLERANCE_OTHER * size,
                               .claimed = 0,

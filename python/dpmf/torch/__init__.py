@@ -8,6 +8,7 @@
 The noise state travels in optimizer.state_dict(), and a state without it is refused.
 """
 
+from .adaptive import AdaptiveClip
 from .batches import BatchSampler, data_loader
 from .make import make_private
 from .noise import Recursion, shard_of, shard_views
@@ -15,6 +16,7 @@ from .private import Private, Told
 from .sharded import ShardedNoise
 
 __all__ = [
+    "AdaptiveClip",
     "BatchSampler",
     "Private",
     "Recursion",

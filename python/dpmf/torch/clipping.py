@@ -123,10 +123,11 @@ class PerExample:
     def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
         """Gradients of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
         parameters = {name: p.detach() for name, p in self._trained.items()}
+        others = {name: t.detach() for name, t in self._others.items()}
 
         def loss_of_one(parameters: Dict[str, torch.Tensor], tensors: List[torch.Tensor]) -> torch.Tensor:
             positional, named, targets = examples.call([t.unsqueeze(0) for t in tensors])
-            outputs = functional_call(self._model, (parameters, self._others), positional, named)
+            outputs = functional_call(self._model, (parameters, others), positional, named)
             return self._loss.of_one(outputs, targets)
 
         gradients = vmap(grad_and_value(loss_of_one), in_dims=(None, 0), randomness="different")
@@ -136,6 +137,7 @@ class PerExample:
             real = max(examples.real - first, 0)
             whole = [g[:real] for g in found.values()]
             sums.add(whole)
+            sums.count(lambda: norms(whole))
             tally.add(losses[:real], lambda: norms(whole), sums.clip)
 
     def close(self) -> None:

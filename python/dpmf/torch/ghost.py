@@ -131,6 +131,7 @@ class Ghost:
         """Of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
         if examples.real == 0:
             return
+        self._clip = sums.clip
         if not all(module.training for module in self._model.modules() if any(True for _ in own_trained(module))):
             raise errors.UnsupportedError(
                 "clipping='ghost' needs trained layers in training mode, as Opacus' hooks do: model.train()"
@@ -153,9 +154,11 @@ class Ghost:
         found, losses, norms = self._clipped(examples, examples.part(first, last), real)
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
             sums.add_sum(found, real)
+            sums.count(lambda: norms)
             tally.add(losses, lambda: norms, self._clip)
         elif last - first == 1:
             sums.add_sum([torch.zeros_like(g) for g in found], 1)
+            sums.count(lambda: norms)
             tally.add(losses, lambda: norms, self._clip)
         else:
             middle = (first + last) // 2

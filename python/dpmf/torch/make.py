@@ -4,27 +4,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import torch
 
 from .. import errors
-from .._library import integer, real
+from .._library import among, integer, real
 from ..keys import KeyLike
 from ..mechanism import Mechanism
+from ..noise import STREAM
+from .adaptive import AdaptiveClip
 from .batches import BatchSampler
 from .group import rank_of
-from .parameters import check_layers
+from .parameters import check_layers, is_sharded
 from .private import Private
-from .sharded import is_sharded
 from .taken import taken_of
+from .whole import check_sharding, reshard
 
 
 def make_private(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
-    clip_norm: float,
+    clip_norm: Union[float, AdaptiveClip],
     expected_batch: Optional[float] = None,
     *,
     loss: Optional[Callable[..., torch.Tensor]] = None,
@@ -45,7 +47,8 @@ def make_private(
     """A private training step for a model and its optimizer.
 
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
-    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100
+    clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100.
+                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms
     expected_batch   what sums are divided by; the sampler's, where one is given
     loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
                      as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
@@ -68,6 +71,7 @@ def make_private(
     noise            "host", the only one: rows are made by the library on the CPU, whatever the device
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
+    options = among(STREAM, locals())
     if noise == "device":
         raise errors.UnsupportedError(
             "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
@@ -75,27 +79,16 @@ def make_private(
         )
     if noise != "host":
         raise errors.ArgumentError("noise = %r, accepted: host" % noise)
-    options = {
-        "state": state,
-        "label": label,
-        "prefetch": prefetch,
-        "lookahead": lookahead,
-        "scratch": scratch,
-        "threads": threads,
-    }
     check_arguments(model, optimizer, mechanism)
-    if clip_norm == "adaptive":  # Andrew et al. 2021
-        raise errors.UnsupportedError(
-            "clip_norm = 'adaptive': the rows of a run are correlated and have one scale, that of one clip norm; a norm that "
-            "follows the data from step to step is covered for independent noise only. A number is accepted"
-        )
-    clip_norm, expected_batch = real(clip_norm, "clip_norm"), real(expected_batch, "expected_batch", optional=True)
+    if not isinstance(clip_norm, AdaptiveClip):
+        clip_norm = real(clip_norm, "clip_norm")
+        if not 2.0**-100 <= clip_norm <= 2.0**100:
+            raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    expected_batch = real(expected_batch, "expected_batch", optional=True)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
         raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
     mechanism.confirm()
-    if not 2.0**-100 <= clip_norm <= 2.0**100:
-        raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
     if chunk is not None and chunk < 1:
         raise errors.ArgumentError("chunk = %d, accepted: 1 or more" % chunk)
     rank, world = rank_of(process_group)
@@ -113,13 +106,16 @@ def make_private(
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
     check_layers(model)
+    reshard(model)
+    check_sharding(model)
 
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)
-    private._group.broadcast_(list(model.parameters()) + list(model.buffers()))
+    private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
+    private._check_shards()
     return private
 
 
@@ -135,12 +131,8 @@ def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
     for name, p in model.named_parameters():
-        if is_sharded(p):
-            raise errors.UnsupportedError(
-                "%s is a DTensor: gradients of examples of a sharded model (fully_shard, tensor parallel) are not formed here. "
-                "dpmf.torch.ShardedNoise adds the noise of each process's own shards to sums that were clipped elsewhere"
-                % name
-            )
+        if p.is_meta:
+            raise errors.ArgumentError("%s is on the meta device: give the model its memory first (to_empty)" % name)
 
 
 def check_part(batches: Any, rank: int, world: int) -> None:

@@ -9,6 +9,15 @@ import torch
 
 from .. import errors
 
+try:
+    from torch.distributed.tensor import DTensor
+except ImportError:  # a torch without them has no such parameters
+    DTensor = None  # type: ignore[assignment, misc]
+
+
+def is_sharded(tensor: Any) -> bool:
+    return DTensor is not None and isinstance(tensor, DTensor)
+
 
 def trained_parameters(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer
@@ -22,7 +31,7 @@ def trained_parameters(
         )
     if not trained:
         raise errors.ArgumentError("the optimizer has no parameters to train")
-    others = {name: p.detach() for name, p in model.named_parameters() if name not in trained}
+    others = {name: p for name, p in model.named_parameters() if name not in trained}
     others.update(model.named_buffers())
     return trained, others
 
@@ -71,5 +80,7 @@ def check_layers(model: torch.nn.Module) -> None:
             raise errors.UnsupportedError(
                 kind + " with running statistics, which hold the examples: track_running_stats=False is accepted"
             )
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise errors.UnsupportedError(kind + ", whose parameters are flat pieces: fully_shard (FSDP2) is accepted")
         if isinstance(module, torch.nn.DataParallel):
             raise errors.UnsupportedError(kind + ": one process for each device is accepted, as DistributedDataParallel has it")

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+import contextlib
+import os
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Union
 
 import torch
 
@@ -12,12 +14,14 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
+from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import TOLD, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
 from .nests import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
 from .sums import ExactSum
+from .whole import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
 NOTHING_LOADED = (
@@ -43,7 +47,7 @@ class Private:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         mechanism: Mechanism,
-        clip_norm: float,
+        clip_norm: Union[float, AdaptiveClip],
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
@@ -57,29 +61,42 @@ class Private:
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
-        self.clip_norm, self.expected_batch = float(clip_norm), float(expected_batch)
+        self.expected_batch = float(expected_batch)
         self._taken, self._tally = taken, Tally(tell)
         self._listeners: List[Callable[[Told], Any]] = []
-        self._params, self._others = trained_parameters(model, optimizer)
+        self._params, others = trained_parameters(model, optimizer)
+        self._twin = Twin(model, self._params) if has_shards(model) else None
+        if self._twin is not None:
+            model, trained, others = self._twin.model, self._twin.trained, self._twin.others
+        else:
+            trained = self._params
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
         self._group = Group(group, device)
-        self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+        adaptive = isinstance(clip_norm, AdaptiveClip)
+        if isinstance(clip_norm, AdaptiveClip):
+            clip_norm.check(mechanism)
+            scale = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
+            self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
+        else:
+            self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+        row = dim + self._sum.extra
         name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
         self._own_chunk = chunk is None
         if name == "ghost":
             from .ghost import Ghost
 
-            self._route: Any = Ghost(model, self._params, Loss(loss), self.clip_norm, chunk or 0)
+            self._route: Any = Ghost(model, trained, Loss(loss), self.clip_norm, chunk or 0)
         else:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
-            self._route = PerExample(model, self._params, self._others, Loss(loss), least)
-        self._shard = shard_of(dim, self._group.rank, self._group.world)
-        self.noise = make_stream(mechanism, dim, clip_norm, key, self._dtype, self._group, options)
+            self._route = PerExample(model, trained, others, Loss(loss), least)
+        self._shard = shard_of(row, self._group.rank, self._group.world)
+        self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
         self._accumulated = self._inside = self._with_buffers = False
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
         self._lost = self._group.worst(self.noise.reserved)
+        self._group.same({"parameters": [(name, tuple(p.shape)) for name, p in self._params.items()]})
         self._group.same(
             {"mechanism": mechanism.digest, "key": self.noise._commitment, **self._identity(), "clip norm": self.clip_norm}
         )
@@ -110,7 +127,7 @@ class Private:
         self._accumulated, self._inside = False, True
         try:
             for parameter, part in zip(self._params.values(), noisy.split([p.numel() for p in self._params.values()])):
-                parameter.grad = part.view(parameter.shape).to(parameter.dtype)
+                parameter.grad = placed(part.view(parameter.shape).to(parameter.dtype), parameter)
             self.optimizer.step()
         finally:
             self._inside = False
@@ -128,7 +145,7 @@ class Private:
 
     def _release(self) -> torch.Tensor:
         """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
-        self._group.add_up_(self._sum.sum)
+        self._group.add_up_(self._sum.whole)
         row, refused = None, None
         try:
             if self.noise.keeps_state:
@@ -143,12 +160,13 @@ class Private:
         finally:
             self._sum.zero_()
             self._accumulated = False
+            self._empty()
         if self._group.world == 1:
-            return part
+            return self._sum.released(part)
         whole = torch.zeros(self.noise.dim, dtype=self._dtype, device=part.device)
         whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
         self._group.add_up_(whole)  # each number from one process, zeros from the others
-        return whole
+        return self._sum.released(whole)
 
     def accumulate(
         self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
@@ -176,6 +194,8 @@ class Private:
             self._tally.zero_()
         self._accumulated = True
         examples.real = real
+        if self._twin is not None:
+            self._twin.fill()
         self._route.add(self._sum, examples, self._tally)
 
     def discard(self) -> None:
@@ -183,10 +203,21 @@ class Private:
         self._sum.zero_()
         self._taken.forget()
         self._accumulated = False
+        self._empty()
+
+    def _check_shards(self) -> None:
+        if self._twin is not None:
+            self._group.same({"values of the parameters": self._twin.digest()})
+
+    def _empty(self) -> None:
+        if self._twin is not None:
+            self._twin.empty()
 
     def _check(self) -> None:
         """Before anything is computed: would this step be one of the run, and of all its parameters?"""
         self._may_go_on()
+        if self._twin is not None:
+            reshard(self.model)
         check_layers(self.model)
         check_parameters(self.model, self.optimizer, self._params)
 
@@ -205,46 +236,80 @@ class Private:
     def _identity(self) -> Dict[str, Any]:
         # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
         return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._route.chunk,
-                "clipping": self._route.name}
+                "clipping": self._route.name, **self._sum.identity()}
 
-    def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
+    def _own_state(self) -> Dict[str, Any]:
+        """What a checkpoint holds beside model and optimizer."""
         self._may_go_on()
         if self._accumulated:
             raise errors.StateError("a step is under way: what is accumulated has no noise yet and must not be saved")
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
-        state[STATE] = {
-            **self._identity(),
-            "noise": noise,
-            "random": randomness.states(),
-            "taken": self._taken.state_dict(),
-        }
+        return {**self._identity(), "noise": noise, "random": randomness.states(), "taken": self._taken.state_dict(),
+                **self._sum.state_dict()}
+
+    def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
+        if not self._inside:
+            state[STATE] = self._own_state()
         return state
 
     def _take_state(self, _optimizer: Any, state: Dict[str, Any]) -> None:
+        if self._inside:
+            return  # of torch.distributed.checkpoint: `load` takes it
         if STATE not in state:
             raise errors.StateError(
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
-        own = state[STATE]
+        self._take(state[STATE])
+
+    def _take(self, own: Dict[str, Any]) -> None:
         for name, value in self._identity().items():
             if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
                 continue  # that of the run that goes on, whatever memory is free here
+            if name == "processes" and self._group.worst(int(self.noise.keeps_state)):
+                continue  # sums may round otherwise: the state file then refuses rows that were used
             if own.get(name) != value:
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
         noise = dict(own.get("noise") or {})
-        if self._group.world > 1:
+        if self._group.world > 1 or own.get("processes") != 1:
             # A checkpoint is written by any one process: the shard is that of the reader.
             noise.update({name: getattr(self.noise, name) for name in ("offset", "count") if name in noise})
         if "random" not in own:
             raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
+        self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
         randomness.restore(own["random"])
         self._lost = 0
+
+    @contextlib.contextmanager
+    def _by_torch(self) -> Iterator[None]:
+        """Inside, torch may call the optimizer's step and its states for a checkpoint, without noise and rows."""
+        self._inside = True
+        try:
+            yield
+        finally:
+            self._inside = False
+
+    def save(self, folder: "Union[str, os.PathLike[str]]") -> None:
+        """A checkpoint of the whole run, model and all, by torch.distributed.checkpoint; called in every process.
+
+        It is for sharded models above all, and any number of processes can go on from it, where there is a state file: rows
+        that were used after the checkpoint come again for the same sums only, and those of another number of processes may
+        round otherwise, so save at the step where the number changes.
+        """
+        from . import checkpoints
+
+        checkpoints.save(self, folder)
+
+    def load(self, folder: "Union[str, os.PathLike[str]]") -> None:
+        """Goes on from what `save` wrote."""
+        from . import checkpoints
+
+        checkpoints.load(self, folder)
 
     def state_dict(self, buffers: bool = False) -> Dict[str, Any]:
         """optimizer.state_dict(), which holds the noise state too; with `buffers` it is as secret as the key."""
@@ -258,6 +323,11 @@ class Private:
         self.optimizer.load_state_dict(state)
 
     # ---- the rest ----
+
+    @property
+    def clip_norm(self) -> float:
+        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive."""
+        return self._sum.clip
 
     @property
     def steps_taken(self) -> int:
@@ -298,7 +368,7 @@ class Private:
         found = self.privacy()
         if found is None:
             return "Nobody has taken part yet.\n"
-        said = found.statement(unit) + self._route.sentence
+        said = found.statement(unit) + self._sum.sentence() + self._route.sentence
         if self._tally.names:
             said += TOLD % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:

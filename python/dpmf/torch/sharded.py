@@ -22,12 +22,12 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
 from .group import Group
+from .parameters import is_sharded
 
 try:
-    from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-except ImportError:  # a torch without them has no such parameters
-    DTensor = None  # type: ignore[assignment, misc]
+except ImportError:  # a torch without it has no such parameters
+    pass
 
 
 class Box(NamedTuple):
@@ -41,10 +41,6 @@ class Box(NamedTuple):
     @property
     def whole(self) -> bool:
         return all(s.start == 0 and s.stop == n for s, n in zip(self.part, self.shape))
-
-
-def is_sharded(tensor: Any) -> bool:
-    return DTensor is not None and isinstance(tensor, DTensor)
 
 
 def local(tensor: Any) -> torch.Tensor:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
@@ -51,12 +51,20 @@ class ExactSum:
     units   the most examples that one step can have, in all processes
     """
 
+    #: Coordinates of the row behind those of the gradients (AdaptiveSum's count).
+    extra = 0
+
     def __init__(self, dim: int, clip: float, units: int, device: Any):
-        grid = ctypes.c_double()
-        c.dpmf_clip_grid(clip, max(units, UNITS), ctypes.byref(grid))
-        self.clip, self.grid, self.units = float(clip), grid.value, max(units, UNITS)
-        self.sum = torch.zeros(dim, dtype=torch.int64, device=device)
-        self.added = 0
+        self.units, self.added = max(units, UNITS), 0
+        self.whole = torch.zeros(dim + self.extra, dtype=torch.int64, device=device)
+        self.sum = self.whole[:dim]
+        self.set_clip(clip)
+
+    def set_clip(self, clip: float) -> None:
+        """The bound from the next example on, and the grid that goes with it."""
+        grid, dim = ctypes.c_double(), self.sum.numel()
+        c.dpmf_clip_grid(clip, self.units, ctypes.byref(grid))
+        self.clip, self.grid = float(clip), grid.value
         self._most = math.floor(self.clip / self.grid)
         self._limit = (self._most - math.sqrt(dim) / 2 - 1) * (1 - dim * 2.0**-49)
         self._slack = 1 + dim * 2.0**-50
@@ -64,8 +72,11 @@ class ExactSum:
             raise errors.ArgumentError("%d parameters are too many for a grid of %g" % (dim, self.grid))
 
     def zero_(self) -> None:
-        self.sum.zero_()
+        self.whole.zero_()
         self.added = 0
+
+    def count(self, norms: Callable[[], torch.Tensor]) -> None:
+        """Is told the norms of the examples that are added, where it wants them."""
 
     def add(self, gradients: Sequence[torch.Tensor]) -> None:
         """Adds examples: tensors of (examples, ...) that together hold `dim` numbers of each."""
@@ -140,12 +151,30 @@ class ExactSum:
 
     def digest(self) -> bytes:
         """SHA-256 of the sum: what a row of noise is bound to."""
-        return hashlib.sha256(memoryview(self.sum.cpu().numpy()).cast("B")).digest()
+        return hashlib.sha256(memoryview(self.whole.cpu().numpy()).cast("B")).digest()
 
-    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype) -> torch.Tensor:
-        """(sum from coordinate `first` on + row) / divisor, added in double and rounded once."""
+    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype, factor: float = 1.0) -> torch.Tensor:
+        """(sum from coordinate `first` on + factor x row) / divisor, added in double and rounded once."""
         out = torch.empty(row.numel(), dtype=dtype, device=self.sum.device)
         parts = self.sum[first : first + row.numel()].split(STRIP)
         for part, some, to in zip(parts, row.split(STRIP), out.split(STRIP)):
-            to.copy_(part.to(torch.float64).mul_(self.grid).add_(some).div_(divisor))
+            to.copy_(part.to(torch.float64).mul_(self.grid).add_(some, alpha=factor).div_(divisor))
         return out
+
+    # ---- what a sum with a norm of its own has more (AdaptiveSum) ----
+
+    def released(self, noisy: torch.Tensor) -> torch.Tensor:
+        """The gradients among the released numbers."""
+        return noisy
+
+    def sentence(self) -> str:
+        return ""
+
+    def identity(self) -> Dict[str, Any]:
+        return {}
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        pass

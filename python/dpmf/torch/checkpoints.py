@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of a whole private run through torch.distributed.checkpoint: model, optimizer, noise state, random numbers.
+
+Tensors go by the names of their parameters, so that another number of processes, or other placements, can go on. An optimizer
+that has not taken a step has no state yet; torch would make it by a step of rate 0, which counts, so nothing is saved then, and
+nothing is asked for in reading such a checkpoint. On the way back that step is the way to tensors to read into: everything that
+it changed is overwritten.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Any, Dict, Union
+
+import torch
+import torch.distributed.checkpoint as distributed
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+
+from .. import errors
+from . import randomness
+
+if TYPE_CHECKING:
+    from .private import Private
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def packed(nest: Any) -> bytes:
+    """In one piece, which torch.distributed.checkpoint leaves as it is."""
+    memory = io.BytesIO()
+    torch.save(nest, memory)
+    return memory.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data), weights_only=True)
+
+
+def parts_of(private: "Private", with_state: bool, own: bytes, random: bytes) -> Dict[str, Any]:
+    """What is saved, or read into. Random-number states are each process's own."""
+    parts: Dict[str, Any] = {
+        "model": get_model_state_dict(private.model),
+        "dpmf": own,
+        "random": {str(private._group.rank): random},
+    }
+    if with_state:
+        parts["optimizer"] = get_optimizer_state_dict(private.model, private.optimizer)
+    return parts
+
+
+def save(private: "Private", folder: PathLike) -> None:
+    own = private._own_state()
+    random = packed(own.pop("random"))
+    with private._by_torch():
+        parts = parts_of(private, bool(private.optimizer.state), packed(own), random)
+    distributed.save(parts, checkpoint_id=os.fspath(folder), no_dist=private._group.world == 1)
+
+
+def load(private: "Private", folder: PathLike) -> None:
+    reader = distributed.FileSystemReader(os.fspath(folder))
+    try:
+        known = reader.read_metadata().state_dict_metadata
+    except Exception as error:  # whatever a missing or broken folder raises there
+        raise errors.StateError("folder: there is no checkpoint in %s (%s)" % (folder, error)) from None
+    if "dpmf" not in known:
+        raise errors.StateError("folder: the checkpoint in %s has no noise state" % folder)
+    with_state = any(name.startswith("optimizer.") for name in known)
+    rank = str(private._group.rank)
+    with private._by_torch():
+        parts = parts_of(private, with_state, b"", b"")
+        if "random." + rank not in known:
+            del parts["random"]  # this process was not there: it keeps its own
+        distributed.load(parts, storage_reader=reader, no_dist=private._group.world == 1)
+        set_model_state_dict(private.model, parts["model"])
+        if with_state:
+            set_optimizer_state_dict(private.model, private.optimizer, parts["optimizer"])
+    random = unpacked(parts["random"][rank]) if "random" in parts else randomness.states()
+    private._take({**unpacked(parts["dpmf"]), "random": random})
