@@ -69,6 +69,19 @@ collect_bundle() { # folder with root and sources, name of its architecture
     done
 }
 
+unpack_source() {
+    # All times in the archive are the same: of files that are as they were the old ones stay, and their objects with them.
+    local new=$work/source.new file
+    rm -rf "$new"
+    mkdir -p "$new" "$work/source"
+    tar -xzmf "$dist"/dpmf-*.tar.gz -C "$new"
+    (cd "$new" && find . -type f) | while read -r file; do
+        if cmp -s "$new/$file" "$work/source/$file"; then cp -p "$work/source/$file" "$new/$file"; fi
+    done
+    rm -rf "$work/source"
+    mv "$new" "$work/source"
+}
+
 build_wheel() { # architecture, folder with bundle, further options of pip
     local raw=$work/raw-$1
     rm -rf "$raw"
@@ -101,10 +114,9 @@ fi
 make_tools
 scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev liblbfgs-dev libssl-dev zlib1g-dev libcjson-dev src:cjson
 collect_bundle "$work/amd64" x86_64-linux-gnu
-rm -rf "$dist" "$work/source"
+rm -rf "$dist"
 run_logged sdist.log "$tools/bin/python" -m build --sdist --outdir "$dist" .
-mkdir "$work/source"
-tar -xzf "$dist"/dpmf-*.tar.gz -C "$work/source"
+unpack_source
 build_wheel x86_64 "$work/amd64"
 (
     # shellcheck source=scripts/aarch64_root.sh
@@ -118,3 +130,98 @@ if [ $test = 0 ]; then
     echo '<testsuite name="wheels"/>' >"$results/wheels.xml"
     exit
 fi
+
+# ---- test ----
+download_numpy() { # architecture
+    "$tools/bin/python" -m pip download --quiet --disable-pip-version-check --only-binary :all: --no-deps --dest "$work/numpy-$1" \
+        --python-version 3.11 --platform "manylinux_2_28_$1" --platform "manylinux2014_$1" numpy
+}
+
+# A machine of its own: nothing of this one but its kernel and its processor, and no network.
+on_bare() { # command...
+    # shellcheck disable=SC2016
+    "${as_root[@]}" unshare --mount --net sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i \
+        PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/root PYTHONDONTWRITEBYTECODE=1 "$@"' "$work/bare" "$@"
+}
+
+test_on_bare() {
+    local place=$work/bare/try
+    "${as_root[@]}" rm -rf "$place"
+    "${as_root[@]}" mkdir -p "$place"
+    "${as_root[@]}" cp "$work"/numpy-x86_64/*.whl "$dist"/*x86_64.whl "$place"
+    "${as_root[@]}" cp -r "$work"/source/dpmf-* "$place/source"
+    if on_bare sh -c 'command -v cc gcc ld cmake || find /usr/lib | grep -E "openblas|lapack|lbfgs|cjson"' >"$work/not-bare.log"; then
+        cat "$work/not-bare.log"
+        return 1
+    fi
+    on_bare sh -c 'cd /try && python3 -m venv venv && venv/bin/pip install --quiet --no-index --find-links . dpmf' || return 1
+    # Away from the sources: what is imported is what was installed.
+    local code=0
+    on_bare sh -c 'cd / && /try/venv/bin/python /try/source/python/tests/run_all.py /try/wheels-bare.xml' >"$work/tests-bare.log" || code=1
+    on_bare sh -c 'cd / && /try/venv/bin/python /try/source/python/tests/run_all.py /try/wheels-bundle.xml test_bundle' \
+        >>"$work/tests-bare.log" || code=1
+    cp "$place"/wheels-*.xml "$results"
+    if [ $code != 0 ]; then grep -vE '^ *[0-9.]+ s  (run|notrun)' "$work/tests-bare.log"; fi
+    return $code
+}
+
+test_beside_torch() {
+    local python=build/python-venv/bin/python
+    unzip_wheels "$work/beside-torch" "$dist"/*x86_64.whl
+    PYTHONPATH=$work/beside-torch PYTHONDONTWRITEBYTECODE=1 $python python/tests/run_all.py "$results/wheels-torch.xml" test_bundle >"$work/tests-torch.log" || {
+        cat "$work/tests-torch.log"
+        return 1
+    }
+}
+
+unzip_wheels() { # folder, wheel...
+    rm -rf "$1"
+    local wheel
+    for wheel in "${@:2}"; do "$tools/bin/python" -m zipfile -e "$wheel" "$1"; done
+}
+
+# The aarch64 wheel in Debian's Python for it: rows are those of x86_64 to the last bit.
+test_aarch64() {
+    local place=$work/aarch64 root=$top/build/aarch64/root found
+    unzip_wheels "$place" "$dist"/*aarch64.whl "$work"/numpy-aarch64/*.whl
+    mkdir "$place/x86_64" "$place/mechanisms"
+    found=$(qemu-aarch64-static -L "$root" -E PYTHONHOME="$root/usr" -E PYTHONPATH="$place" -E PYTHONDONTWRITEBYTECODE=1 \
+        -E OPENBLAS_NUM_THREADS=1 "$root/usr/bin/python3.11" python/tests/wheel/digests.py "$place/mechanisms" make) || return 1
+    unzip_wheels "$place/x86_64" "$dist"/*x86_64.whl "$work"/numpy-x86_64/*.whl
+    diff <(echo "$found") <(PYTHONPATH=$place/x86_64 python3 python/tests/wheel/digests.py "$place/mechanisms")
+}
+
+test_lock() {
+    gcc -O1 -o "$work/test_lock" python/bundle/test_lock.c python/bundle/bundle.c "$work/amd64/bundle/libopenblas.a" \
+        -Wl,--wrap=blas_memory_alloc,--wrap=blas_memory_free,--wrap=hypot -lm -lpthread && "$work/test_lock"
+}
+
+# An editable install and a plain one, with the system's libraries: changes of the sources are seen, the library is found.
+test_editable() {
+    local venv=$work/editable
+    rm -rf "$venv"
+    python3 -m venv "$venv" &&
+        run_logged editable.log "$venv/bin/python" -m pip install --disable-pip-version-check --find-links "$work/numpy-x86_64" \
+            -C build-dir="$work/build-editable" -e . &&
+        (cd / && "$venv/bin/python" -c "
+import dpmf
+assert dpmf.__file__ == '$top/python/dpmf/__init__.py', dpmf.__file__
+assert dpmf.evaluate('toeplitz', 10, sigma=1.0).rms_loss > 0")
+}
+
+try "check_wheel.py finds mistakes" run_logged check_wheel.log python3 scripts/check_wheel.py --self-test
+for wheel in "$dist"/*.whl; do try "contents of ${wheel##*/}" python3 scripts/check_wheel.py "$wheel"; done
+try "work buffers in several threads" test_lock
+download_numpy x86_64
+download_numpy aarch64
+try "aarch64 under qemu" test_aarch64
+if [ -x build/python-venv/bin/python ] && build/python-venv/bin/python -c 'import torch' 2>/dev/null; then
+    try "beside torch" test_beside_torch
+else
+    echo "torch is not in build/python-venv: the wheel is not tried beside it" >&2
+fi
+try "editable install" test_editable
+if ! wait $bare; then cat "$work/bare.log" >&2; fi
+try "bare Debian" test_on_bare
+echo "<testsuite name=\"wheels\">$cases</testsuite>" >"$results/wheels.xml"
+exit $status
