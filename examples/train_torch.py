@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private CNN on Fashion-MNIST, in cells: pip install ./python torch, then run it whole or cell by cell.
+"""A private CNN on Fashion-MNIST, in cells: pip install . torch, then run it whole or cell by cell.
 
     examples/train_torch.py [--data FOLDER] [--examples 60000] [--epochs 4] [--epsilon 8] [--folder .]
 

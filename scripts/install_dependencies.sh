@@ -7,7 +7,7 @@
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
 # DPMF_CLANG=1 adds clang and its sanitizers, which `make test-long` needs. DPMF_ALL=1 adds what all optional tests need: clang, MPI, a
-# cross compiler and qemu, and Chromium, in which the pages of `report` are looked at.
+# cross compiler and qemu, what makes a bare Debian for wheels, and Chromium, in which the pages of `report` are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -69,6 +69,8 @@ find_missing() {
             need_command gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
             need_command qemu-user-static qemu-aarch64-static
             need_command openmpi-bin mpirun
+            need_command debootstrap debootstrap
+            need_command dpkg-dev dpkg-source
             need_command chromium chromium chromium-browser google-chrome
         fi
     fi

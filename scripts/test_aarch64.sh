@@ -8,60 +8,17 @@
 #   test_aarch64.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
-place=$PWD/build/aarch64
-root=$place/root
-libraries=$root/usr/lib/aarch64-linux-gnu
-packages=(libssl-dev libcjson-dev libopenblas-dev liblapacke-dev liblbfgs-dev libcmocka-dev zlib1g-dev)
 # The bits of seeds, normals and rows, against vectors that an independent program wrote, and files and parsing besides.
 tests=(test_crypto_seed test_crypto_seed_normal test_crypto_key test_noise_stream test_noise_stream_families test_noise test_base_safetensors test_base_json
     test_base_array test_base_text test_sampler)
 
-unpack() {
-    mkdir -p "$place/state/lists/partial" "$place/cache/archives/partial" "$root"
-    : >"$place/state/status"
-    cat >"$place/apt.conf" <<END
-APT::Architecture "arm64";
-APT::Architectures { "arm64"; };
-APT::Sandbox::User "root";
-Dir::State "$place/state";
-Dir::State::status "$place/state/status";
-Dir::Cache "$place/cache";
-END
-    APT_CONFIG=$place/apt.conf apt-get update -qq
-    APT_CONFIG=$place/apt.conf apt-get install -y -qq --no-install-recommends --download-only "${packages[@]}" >/dev/null
-    for file in "$place"/cache/archives/*.deb; do dpkg-deb -x "$file" "$root"; done
-    # What the packages' own scripts would have set up.
-    for name in libblas.so.3 liblapack.so.3 libopenblas.so.0 libopenblas.so; do
-        ln -sf "openblas-pthread/$name" "$libraries/$name"
-    done
-    for name in blas lapack; do ln -sf "$name-openblas.pc" "$libraries/openblas-pthread/pkgconfig/$name.pc"; done
-    # Links that are meant from the root of a system, from this one.
-    find "$root" -type l -lname '/*' -printf '%p %l\n' | while read -r link target; do
-        ln -sfn "$root$target" "$link"
-    done
-    touch "$place/unpacked"
-}
-
 DPMF_ALL=1 scripts/install_dependencies.sh test
 results=$PWD/build/results
-mkdir -p "$place" "$results"
+mkdir -p "$results"
 rm -f "$results/aarch64.xml" "$results/aarch64.broken"
 trap 'if [ ! -e "$results/aarch64.xml" ]; then touch "$results/aarch64.broken"; fi' EXIT
-if ! [ -e "$place/unpacked" ]; then unpack; fi
-
-cat >"$place/toolchain.cmake" <<END
-set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
-set(CMAKE_SYSROOT $root)
-set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
-set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
-set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-L$libraries -L$libraries/openblas-pthread -Wl,-rpath-link,$libraries:$libraries/openblas-pthread")
-set(CMAKE_SHARED_LINKER_FLAGS_INIT "\${CMAKE_EXE_LINKER_FLAGS_INIT}")
-END
-export PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$libraries/openblas-pthread/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+# shellcheck source=scripts/aarch64_root.sh
+. scripts/aarch64_root.sh
 cmake -S . -B "$place/build" -DCMAKE_TOOLCHAIN_FILE="$place/toolchain.cmake" -DCMAKE_BUILD_TYPE=Release \
     -DDPMF_TESTS=ON -DDPMF_SHARED=OFF -DDPMF_MPI=OFF >"$place/configure.log" 2>&1 || {
     cat "$place/configure.log" >&2

@@ -26,7 +26,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 if ! [ -x $venv/bin/python ]; then python3 -m venv $venv; fi
 # The package first, into an environment with nothing else; objects are kept in build/ for the next time.
 $venv/bin/python -m pip uninstall --quiet --yes dpmf 2>/dev/null || true
-pip_install -C build-dir="$PWD/build/python-wheel" ./python
+pip_install -C build-dir="$PWD/build/python-wheel" .
 pip_install torch==2.13.0 opacus
 pip_install jax-privacy || echo "jax_privacy could not be installed: its test is skipped" >&2
 

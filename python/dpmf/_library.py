@@ -3,11 +3,10 @@
 
 import contextlib
 import ctypes
-import ctypes.util
 import numbers as kinds
 import os
-import pathlib
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -41,10 +40,14 @@ def find_library():
     given = os.environ.get("DPMF_LIBRARY")
     if given:
         return given
-    inside = pathlib.Path(__file__).with_name("libdpmf.so")
-    if inside.exists():
-        return str(inside)
-    found = ctypes.util.find_library("dpmf")
+    # Installed for editing, a package has two folders: the sources, and what was built.
+    for folder in sys.modules[__package__].__path__:
+        inside = os.path.join(folder, "libdpmf.so")
+        if os.path.exists(inside):
+            return inside
+    from ctypes import util  # loads what starts other programs: not for everybody
+
+    found = util.find_library("dpmf")
     if found is None:
         raise ImportError("libdpmf.so is neither in the package nor on the system; DPMF_LIBRARY can name it")
     return found

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import secrets
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import errors
@@ -87,7 +85,7 @@ class Ledger:
         receipt, given = abi.dpmf_ledger_receipt(), account_options(**account)
         with run_options() as run:
             options = self._options(what, None, times, run)
-            called = (name if name is not None else secrets.token_hex(16)).encode()
+            called = (name if name is not None else os.urandom(16).hex()).encode()
             c.dpmf_ledger_enter_account(
                 path_bytes(self.path), called, sigma, ctypes.byref(given), ctypes.byref(options), ctypes.byref(receipt)
             )
@@ -133,6 +131,8 @@ class Ledger:
             return []
         with open(self.path, encoding="utf-8") as file:
             content = file.read()
+        import json  # 5 ms of every import of the package otherwise
+
         return json.loads(content)["entries"] if content else []
 
     def __len__(self) -> int:

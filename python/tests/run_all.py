@@ -68,7 +68,7 @@ def write(path, cases):
 
 def main(arguments):
     output = pathlib.Path(arguments.pop(0)).resolve() if arguments and arguments[0].endswith(".xml") else None
-    sys.path[:0] = [str(HERE), str(HERE / "attacks")]
+    sys.path[:0] = [str(HERE), str(HERE / "attacks"), str(HERE / "wheel")]  # the last only where it is named
     names = arguments or sorted(
         path.stem
         for folder in (HERE, HERE / "attacks")

@@ -27,7 +27,9 @@ else:
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-if torch is not None:
+if torch is None:
+    Inner = inner_loss = None  # what would use them is skipped
+else:
 
     class Inner(torch.nn.Module):
         """loss = <w, x>: the gradient of an example is the example itself."""

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Can this wheel be published? check_wheel.py WHEEL... | --self-test
+
+For any Python 3 on a manylinux platform; one library, which needs the C library alone, has no search path and exports what
+tests/symbols.txt lists and nothing else; the licences of all that is inside; a README without relative links. Needs readelf and nm.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from checking import report
+
+SYMBOLS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "symbols.txt"
+NEEDED = re.compile(r"lib(c|m|gcc_s)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+")
+LICENCES = ["libcjson", "liblapacke", "liblbfgs", "libopenblas-serial", "libssl", "zlib1g"]
+LARGEST = 100 << 20  # what PyPI accepts without asking
+
+
+def check_library(path, symbols):
+    dynamic = subprocess.run(["readelf", "-dW", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+    for name in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+        if not NEEDED.fullmatch(name):
+            yield "needs %s" % name
+    if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
+        yield "has a search path"
+    listed = subprocess.run(["nm", "-D", "--defined-only", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+    found = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
+    for name in sorted(found ^ symbols):
+        yield "%s %s" % ("exports" if name in found else "does not export", name)
+
+
+def check_text(names, metadata):
+    """Licences and README, from the names in the wheel and its METADATA."""
+    for name in ["LICENSE", *("bundled/%s.txt" % library for library in LICENCES)]:
+        if not any(found.endswith(".dist-info/licenses/" + name) for found in names):
+            yield "has no licences/%s" % name
+    if "\n\n# dpmf" not in metadata:
+        yield "shows no README"
+    for link in re.findall(r"\]\(([^)]*)\)", metadata):
+        if not link.startswith("https://"):
+            yield "README has the link %s" % link
+
+
+def check(wheel, symbols):
+    """What is wrong with the wheel, one line each."""
+    wheel = pathlib.Path(wheel)
+    if not re.fullmatch(r"dpmf-[0-9.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name):
+        yield "its tag is not py3-none-manylinux_2_*"
+    if wheel.stat().st_size > LARGEST:
+        yield "has %d bytes" % wheel.stat().st_size
+    with zipfile.ZipFile(wheel) as file, tempfile.TemporaryDirectory() as folder:
+        names = file.namelist()
+        libraries = [name for name in names if ".so" in name]
+        if libraries != ["dpmf/libdpmf.so"]:
+            yield "has the libraries %s" % libraries
+        for name in libraries:
+            yield from check_library(file.extract(name, folder), symbols)
+        metadata = [name for name in names if name.endswith(".dist-info/METADATA")]
+        yield from check_text(names, file.read(metadata[0]).decode() if metadata else "")
+
+
+def self_test():
+    """A wheel with a mistake of each kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "dpmf-1.0.0-cp311-cp311-linux_x86_64.whl"
+        library = pathlib.Path(folder) / "lib.so"
+        source = "int dpmf_one, other; char *zlibVersion(void); char *f(void); char *f(void) { return zlibVersion(); }"
+        link = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-lz", "-Wl,-rpath,/nowhere"]
+        subprocess.run(link, input=source.encode(), check=True)
+        with zipfile.ZipFile(path, "w") as file:
+            file.write(library, "dpmf/other.so")
+            file.writestr("dpmf-1.0.0.dist-info/licenses/LICENSE", "")
+            file.writestr("dpmf-1.0.0.dist-info/METADATA", "Name: dpmf\n\n# dpmf\n[a](b.md) [c](https://host.example)\n")
+        found = list(check(path, {"dpmf_one", "dpmf_two"}))
+    expected = ["its tag", "has the libraries", "needs libz", "has a search path", "does not export dpmf_two", "exports f"]
+    expected += ["exports other", *("has no licences/bundled/" + name for name in LICENCES), "README has the link b.md"]
+    missed = [words for words in expected if not any(line.startswith(words) for line in found)]
+    print(*found, sep="\n", file=sys.stderr if missed else sys.stdout)
+    return 1 if missed or len(found) != len(expected) else 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    symbols = set(SYMBOLS.read_text(encoding="utf-8").split())
+    return report(["%s: %s" % (wheel, line) for wheel in arguments for line in check(wheel, symbols)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
