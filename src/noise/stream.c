@@ -217,6 +217,31 @@ int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *s) {
     return s->step;
 }
 
+/* ---- rows that are made elsewhere (noise/elsewhere.c) ---- */
+
+int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *s) {
+    return s->plan.seeds;
+}
+
+dpmf_status dpmf_i_noise_stream_recipe(dpmf_i_noise_stream *s, int64_t t, uint64_t *seed, dpmf_recipe *out) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    dpmf_i_noise_recipe made = {.seed = seed};
+    if (t < 0 || t >= plan->strategy->steps)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 ", accepted 0 to %" PRId64, t,
+                                plan->strategy->steps - 1);
+    plan->route->prepare(s, t, 1);
+    plan->route->recipe(s, t, &made);
+    assert(made.seeds <= plan->seeds);
+    *out = (dpmf_recipe){.kind = made.kind,
+                         .start = plan->route->has_state ? t - t % plan->length : t,
+                         .buffers = plan->route->has_state ? plan->slots : 0,
+                         .seeds = made.seeds,
+                         .weights = made.weights,
+                         .seed = seed,
+                         .weight = made.weight};
+    return DPMF_OK;
+}
+
 /* ---- to any step ---- */
 
 static void restart(dpmf_i_noise_stream *s, int64_t t) {

@@ -48,7 +48,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream
 
 int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *stream); /* of the next row */
 
-/* How row t is made elsewhere (noise/elsewhere.c). The seeds go to `seed`, room for `stream_seeds` of them. */
+/* How row t is made elsewhere. The seeds go to `seed`, room for `stream_seeds` of them. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_recipe(dpmf_i_noise_stream *stream, int64_t t, uint64_t *seed,
                                                        dpmf_recipe *out);
 int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *stream);
