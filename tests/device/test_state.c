@@ -103,7 +103,8 @@ static void test_parts_of_other_shards_are_put_together(void **state) {
         const dpmf_noise_options whole = options_of(OFFSET, COUNT, NULL, 0), one = options_of(0, OFFSET + 99, NULL, 0),
                                  two = options_of(OFFSET + 99, DIM - OFFSET - 99, NULL, 0);
         dpmf_noise *expected = library_stream(m, &whole);
-        dpmf_device_noise *first = device_stream(m, &one), *second = device_stream(m, &two), *all = device_stream(m, &whole);
+        dpmf_device_noise *first = device_stream(m, &one), *second = device_stream(m, &two),
+                          *all = device_stream(m, &whole);
         check_device_ok(dpmf_device_noise_seek(first, 6));
         check_device_ok(dpmf_device_noise_seek(second, 6));
         check_device_ok(dpmf_device_noise_save(first, left));
