@@ -48,6 +48,13 @@ if(TARGET dpmf_program)
     install(FILES "${own_files}/_dpmf" DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
 
+if(DPMF_DEVICE)
+    install(FILES include/dpmf_device.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(TARGETS dpmf_device LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    configure_file(cmake/dpmf_device.pc.in "${PROJECT_BINARY_DIR}/cmake/dpmf_device.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/cmake/dpmf_device.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+
 if(DPMF_MPI)
     install(FILES include/dpmf_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     install(TARGETS dpmf_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

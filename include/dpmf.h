@@ -1144,6 +1144,13 @@ DPMF_API void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]);
 
 typedef enum dpmf_precision { DPMF_FLOAT32 = 0, DPMF_FLOAT64 } dpmf_precision; /* two different streams */
 
+/* Experimental. Who makes the rows in the library's place: the end of this section says how. */
+typedef struct dpmf_noise_maker {
+    void *context;
+    dpmf_status (*read)(void *context, int64_t *made, void *buffers);
+    dpmf_status (*write)(void *context, int64_t step, int64_t made, const void *buffers);
+} dpmf_noise_maker;
+
 typedef struct dpmf_noise_options {
     dpmf_precision precision; /* of the rows and of the buffers */
     int64_t offset, count;    /* a shard: the coordinates [offset, offset + count); count 0: all from offset on */
@@ -1159,6 +1166,7 @@ typedef struct dpmf_noise_options {
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
     int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
     dpmf_run run;        /* threads; progress of seeking */
+    const dpmf_noise_maker *maker; /* experimental: NULL, or who makes the rows */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1346,6 +1354,67 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, c
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_again(dpmf_counter *counter, const void *bytes, int64_t size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_anew(dpmf_counter *counter);
 DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes that the state file has seen */
+
+/* ---- experimental: may change, or go, with any version ---- */
+
+/*
+ * Experimental. Rows that are made elsewhere: on a device, by dpmf_device.h. A stream whose options name a maker has the key,
+ * the state file and all rules, and no buffers: dpmf_noise_step, _seek, _bind_sum, _save, _load and _load_parts work, with files
+ * that other streams read and write; dpmf_noise_next and _add are refused. Seeking only says which row is next. For each row:
+ *
+ *     dpmf_noise_recipe(noise, dpmf_noise_step(noise), &recipe);
+ *     dpmf_noise_reserve(noise, 1.0, &scale);       // whatever can refuse the row refuses it here; then it is reserved
+ *     ... makes the row, stores or adds scale x y ...
+ *     dpmf_noise_arrived(noise);                    // the row is the caller's: on to the next
+ *
+ * `read` copies the buffers out, slot after slot, count numbers each, and says in *made how many rows the buffers have had;
+ * `write` copies them in: the next row is `step`, and where rows run ahead (feedback) the buffers have had `made` >= step of
+ * them. Both are called by dpmf_noise_save, _load and _load_parts alone. `buffers` is NULL where there are none.
+ */
+
+/*
+ * Experimental. How a row y is made of seeds z_i = Z[seed[i], .], buffers x_j and weights w. Every operation is rounded on its own,
+ * in this order, in the precision of the stream:
+ *
+ *     sum            u = ((0 + w_0 z_0) + w_1 z_1) + ...; y = u
+ *     feedback       y = ((w_0 z + w_p x_{t-p}) + ...) + w_1 x_{t-1}, p = weights - 1; buffer t mod buffers becomes y
+ *     blt            y = (z - a_0 x_0) - a_1 x_1 ..., x_j <- (x_j - g_j x_j) + y, out f y; w = a, g, f
+ *     tvblt          y = (d z + x_0) + x_1 ..., x_j <- x_j + (l_j x_j + g_j z), out f y; w = d, l, g, f
+ *     tvblt-second   of h = buffers / 2 nodes: y as before over x_0 .. x_{h-1}, c = k_j x_j + k'_j x_{h+j},
+ *                    x_j <- x_j + (c + g_j z), x_{h+j} <- c + g'_j z, out f y; w = d, k, k', g, g', f
+ *     replay         u as in sum; y = (u + h_0 x_0) + h_1 x_1 ..., x_j <- x_j + (l_j x_j + g_j u), out f y;
+ *                    w = those of the seeds, h, l, g, f
+ *
+ * The buffers before row `start` do not matter: row `start` begins with buffers of 0, or none.
+ */
+typedef enum dpmf_recipe_kind {
+    DPMF_RECIPE_SUM = 0,
+    DPMF_RECIPE_FEEDBACK,
+    DPMF_RECIPE_BLT,
+    DPMF_RECIPE_TVBLT,
+    DPMF_RECIPE_TVBLT_SECOND,
+    DPMF_RECIPE_REPLAY
+} dpmf_recipe_kind;
+
+typedef struct dpmf_recipe {
+    dpmf_recipe_kind kind;
+    int64_t start;                   /* of the block of steps that the row is in */
+    int64_t buffers, seeds, weights; /* how many */
+    const uint64_t *seed;            /* rows of Z; until the next recipe is asked for, as `weight` */
+    const void *weight;              /* floats or doubles */
+} dpmf_recipe;
+
+/* Any step, whatever row is next. This and the next three refuse a stream without a maker. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out);
+
+/* The AES-256 key of the seeds (docs/noise.md). As secret as the key. It can be had once. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]);
+
+/* The next row may be made: it is reserved in the state file. *scale is what multiplies y, before rounding. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale);
+
+/* It has been. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism

@@ -6,8 +6,9 @@ A stage is a folder of src/. The law is the block marked `law` in src/README.md:
 include headers of a and b, those of d headers of a, b and c, and so on across lines. Of another stage a file includes
 <stage>/<stage>.h and nothing else; base and kernels are shelves of tools, whose headers are all open. src/ itself holds
 folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
-includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi, a
-library of its own, is such a folder too, and the folders named mpi have dpmf_mpi.h.
+includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi and
+src/device, libraries of their own, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
+dpmf_device.h.
 
     check_include_law.py [ROOT]      exit 1 and one line for each violation: file:line: rule
     check_include_law.py --self-test
@@ -21,8 +22,8 @@ from checking import finds_exactly, run
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SHELVES = ("base", "kernels")
 OUTSIDE = ("cli", "examples", "bench")
-MPI = "mpi"
-PUBLIC = ("dpmf.h", "dpmf_mpi.h")
+PUBLIC = "dpmf.h"
+OWN_LIBRARIES = {"mpi": "dpmf_mpi.h", "device": "dpmf_device.h"}  # folder: its public header
 
 
 def read_law(root):
@@ -76,7 +77,7 @@ def check_source(root, path, law, report):
         report(path, 1, f"{stage} is no stage that the law in src/README.md names")
         return
     for number, ours, name in includes(path):
-        if name == "dpmf.h" or not ours:
+        if name == PUBLIC or not ours:
             continue
         target = pathlib.PurePath(name).parts[0]
         if target not in law or not (root / "src" / name).is_file():
@@ -92,9 +93,10 @@ def check_source(root, path, law, report):
 def check_outside(root, path, report):
     """Files outside the library: dpmf.h, and headers of their own folder (in cli/, as seen from cli/)."""
     folder = path.relative_to(root).parts[0]
-    in_mpi = MPI in path.relative_to(root).parts
+    in_mpi = "mpi" in path.relative_to(root).parts
+    public = [PUBLIC] + [header for name, header in OWN_LIBRARIES.items() if name in path.relative_to(root).parts]
     for number, ours, name in includes(path):
-        if not ours or name in PUBLIC[:2 if in_mpi else 1]:
+        if not ours or name in public:
             continue
         places = [path.parent / name]
         if folder == "cli":
@@ -119,11 +121,11 @@ def check(root):
 
     for path in files("include"):
         for number, ours, name in includes(path):
-            if ours and not (path.name == "dpmf_mpi.h" and name == "dpmf.h"):
+            if ours and not (path.name in OWN_LIBRARIES.values() and name == PUBLIC):
                 report(path, number, f'the public header includes the standard library only, not "{name}"')
     for path in files("src"):
         inside = path.relative_to(root / "src")
-        if inside.parts[0] == MPI:
+        if inside.parts[0] in OWN_LIBRARIES:
             check_outside(root, path, report)
         else:
             check_source(root, path, law, report)
@@ -142,7 +144,7 @@ def self_test():
     tree = {
         "src/README.md": "```law\nbase < workload < strategy\nstrategy < mechanism\n```\n### base/\n`bad.c`\n"
                          "### workload/\n`bad.c` `deep/good.c`\n### strategy/: matrices\n`dense.c`\n"
-                         "### mechanism/\n`bad.c`\n### mpi/\n`bad.c`\n## Other\n`silent.c`\n",
+                         "### mechanism/\n`bad.c`\n### mpi/\n`bad.c`\n### device/\n`bad.c`\n## Other\n`silent.c`\n",
         "include/dpmf.h": '#include <stddef.h>\n#include "base/status.h"\n',
         "src/base/status.h": '#include "dpmf.h"\n',
         "src/base/bad.c": '#include "base/status.h"\n\n#include "workload/workload.h"\n',
@@ -165,13 +167,15 @@ def self_test():
         "src/mpi/shared.h": '#include "dpmf_mpi.h"\n',
         "src/mpi/bad.c": '#include "shared.h"\n#include "dpmf_mpi.h"\n#include "strategy/strategy.h"\n',
         "cli/mpi/bad.c": '#include "cli.h"\n#include "../main.c"\n#include "../cli.h"\n',
+        "include/dpmf_device.h": '#include "dpmf.h"\n',
+        "src/device/bad.c": '#include "dpmf_device.h"\n#include "dpmf_mpi.h"\n',
         "bench/bad.c": '#include "dpmf_mpi.h"\n',
     }
     expected = {
         "include/dpmf.h:2", "src/base/bad.c:3", "src/workload/bad.c:2", "src/strategy/dense.c:3",
         "src/strategy/silent.c:1", "src/mechanism/bad.c:1", "src/loose.c:1", "src/unknown/file.h:1", "cli/main.c:3",
         "cli/report/page.c:3", "examples/bad.c:1", "include/dpmf_mpi.h:2", "src/mpi/bad.c:3", "cli/mpi/bad.c:3",
-        "bench/bad.c:1",
+        "src/device/bad.c:2", "bench/bad.c:1",
     }
     return finds_exactly(check, tree, expected)
 

@@ -142,6 +142,15 @@ class dpmf_precision(enum.IntEnum):
     DPMF_FLOAT64 = 1
 
 
+class dpmf_recipe_kind(enum.IntEnum):
+    DPMF_RECIPE_SUM = 0
+    DPMF_RECIPE_FEEDBACK = 1
+    DPMF_RECIPE_BLT = 2
+    DPMF_RECIPE_TVBLT = 3
+    DPMF_RECIPE_TVBLT_SECOND = 4
+    DPMF_RECIPE_REPLAY = 5
+
+
 class dpmf_optimizer(enum.IntEnum):
     DPMF_OPTIMIZER_SGD = 0
     DPMF_OPTIMIZER_ADAM = 1
@@ -442,6 +451,14 @@ class dpmf_ledger_receipt(Structure):
     ]
 
 
+class dpmf_noise_maker(Structure):
+    _fields_ = [
+        ("context", c_void_p),
+        ("read", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_void_p)),
+        ("write", CFUNCTYPE(c_int, c_void_p, c_int64, c_int64, c_void_p)),
+    ]
+
+
 class dpmf_noise_options(Structure):
     _fields_ = [
         ("precision", c_int),
@@ -457,6 +474,7 @@ class dpmf_noise_options(Structure):
         ("key_file", c_char_p),
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
+        ("maker", POINTER(dpmf_noise_maker)),
     ]
 
 
@@ -482,6 +500,18 @@ class dpmf_int128(Structure):
     _fields_ = [
         ("low", c_uint64),
         ("high", c_int64),
+    ]
+
+
+class dpmf_recipe(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("start", c_int64),
+        ("buffers", c_int64),
+        ("seeds", c_int64),
+        ("weights", c_int64),
+        ("seed", POINTER(c_uint64)),
+        ("weight", c_void_p),
     ]
 
 
@@ -773,6 +803,10 @@ FUNCTIONS = {
     "dpmf_counter_input_again": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
     "dpmf_counter_input_anew": (dpmf_status, [POINTER(dpmf_counter)]),
     "dpmf_counter_input_size": (c_int64, [POINTER(dpmf_counter)]),
+    "dpmf_noise_recipe": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_recipe)]),
+    "dpmf_noise_subkey": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
+    "dpmf_noise_reserve": (dpmf_status, [POINTER(dpmf_noise), c_double, POINTER(c_double)]),
+    "dpmf_noise_arrived": (dpmf_status, [POINTER(dpmf_noise)]),
     "dpmf_design_options_defaults": (dpmf_design_options, []),
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),

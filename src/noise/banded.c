@@ -121,8 +121,24 @@ static const void *feedback_row(const dpmf_i_noise_stream *s, const dpmf_i_noise
     return tile->slots + (size_t)(t % s->plan.lags * tile->count) * s->plan.size;
 }
 
-static const dpmf_i_noise_route FEEDBACK = {
-    .holds = 1, .has_state = 1, .prepare = prepare_feedback, .make = make_feedback_rows, .row = feedback_row};
+/* One row: weight p is that of row t - p, and the first that of the seed. */
+static void feedback_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+    const shared *head = (const shared *)s->shared;
+    const group *g = &head->group[0];
+    assert(g->step == t && g->rows == 1), (void)t;
+    out->kind = DPMF_RECIPE_FEEDBACK;
+    out->seeds = 1;
+    out->seed[0] = (uint64_t)g->seed;
+    out->weights = 1 + dpmf_i_noise_at_most(g->past, s->plan.lags);
+    out->weight = head->factor;
+}
+
+static const dpmf_i_noise_route FEEDBACK = {.holds = 1,
+                                            .has_state = 1,
+                                            .prepare = prepare_feedback,
+                                            .make = make_feedback_rows,
+                                            .row = feedback_row,
+                                            .recipe = feedback_recipe};
 
 void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead) {
     plan->route = &FEEDBACK;

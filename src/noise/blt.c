@@ -104,8 +104,18 @@ static const void *state_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_ti
     return scratch;
 }
 
+static void state_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+    const dpmf_i_strategy_tvblt_parameters *tv = dpmf_i_strategy_tvblt(s->plan.leaf);
+    (void)t;
+    out->kind = tv == NULL ? DPMF_RECIPE_BLT : tv->order == 1 ? DPMF_RECIPE_TVBLT : DPMF_RECIPE_TVBLT_SECOND;
+    out->seeds = 1;
+    out->seed[0] = ((const shared *)s->shared)->seed;
+    out->weights = weight_count(&s->plan) - (tv == NULL);
+    out->weight = weights_at(s, 0);
+}
+
 static const dpmf_i_noise_route STATES = {
-    .has_state = 1, .prepare = prepare_states, .make = make_state_rows, .row = state_row};
+    .has_state = 1, .prepare = prepare_states, .make = make_state_rows, .row = state_row, .recipe = state_recipe};
 
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
     plan->route = &STATES;

@@ -182,10 +182,25 @@ static dpmf_status start_whole(dpmf_i_noise_stream *s) {
     return dpmf_i_base_lower_invert(leaf->steps, w);
 }
 
+static void filter_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+    const shared *head = (const shared *)s->shared;
+    const group *g = &head->group[0];
+    assert(head->step == t && g->rows == 1), (void)t;
+    out->kind = DPMF_RECIPE_SUM;
+    out->seeds = out->weights = g->to[0] - g->from[0];
+    for (int64_t i = 0; i < out->seeds; i++)
+        out->seed[i] = g->seeds + (uint64_t)(g->from[0] + i);
+    out->weight = head->factor;
+}
+
 static const dpmf_i_noise_route FILTER = {
-    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row};
-static const dpmf_i_noise_route WHOLE = {
-    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row, .start = start_whole};
+    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row, .recipe = filter_recipe};
+static const dpmf_i_noise_route WHOLE = {.holds = 1,
+                                         .prepare = prepare_filter,
+                                         .make = make_filtered_rows,
+                                         .row = filtered_row,
+                                         .start = start_whole,
+                                         .recipe = filter_recipe};
 
 static int is_whole(const dpmf_i_noise_plan *plan) {
     return plan->route == &WHOLE;
@@ -194,6 +209,7 @@ static int is_whole(const dpmf_i_noise_plan *plan) {
 static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead) {
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
+    plan->seeds = plan->lags;
     plan->ahead = dpmf_i_noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
     plan->slots = plan->ahead > 1 ? plan->ahead : 0;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
@@ -238,7 +254,15 @@ static const void *row_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile
     return scratch;
 }
 
-static const dpmf_i_noise_route ONE = {.prepare = prepare_one, .make = make_one, .row = row_one};
+static void recipe_one(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+    const shared *head = (const shared *)s->shared;
+    out->kind = DPMF_RECIPE_SUM;
+    out->seeds = out->weights = 1;
+    out->seed[0] = (uint64_t)t;
+    out->weight = &head->factor;
+}
+
+static const dpmf_i_noise_route ONE = {.prepare = prepare_one, .make = make_one, .row = row_one, .recipe = recipe_one};
 
 void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;

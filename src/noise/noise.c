@@ -84,7 +84,8 @@ static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
                                          .first = o->offset,
                                          .count = o->count,
                                          .lookahead = o->lookahead,
-                                         .scratch = o->scratch};
+                                         .scratch = o->scratch,
+                                         .maker = o->maker};
 }
 
 static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
@@ -105,7 +106,8 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
 }
 
 /* The seeds' key: of the mechanism's digest, and of the label where there is one. */
-static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_noise_binding *binding, dpmf_i_crypto_seed **out) {
+static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
+    const dpmf_i_noise_binding *binding = &noise->binding;
     char info[2 * 64 + 2];
     uint8_t subkey[32];
     size_t used = strlen(binding->digest);
@@ -115,7 +117,8 @@ static dpmf_status open_seed(const uint8_t key[32], const dpmf_i_noise_binding *
         memcpy(info + used, binding->label, strlen(binding->label) + 1);
     }
     TRY(dpmf_i_crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
-    dpmf_status status = dpmf_i_crypto_seed_open(subkey, out);
+    dpmf_status status = dpmf_i_crypto_seed_open(subkey, &noise->seed);
+    if (status == DPMF_OK && noise->elsewhere) memcpy(noise->subkey, subkey, sizeof subkey);
     dpmf_i_crypto_wipe(subkey, sizeof subkey);
     return status;
 }
@@ -129,10 +132,15 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     noise->run = o->run;
     noise->replay = o->replay != 0;
     noise->strategy = dpmf_i_strategy_retain(m->strategy);
-    TRY(open_seed(key, &noise->binding, &noise->seed));
-    TRY(dpmf_i_base_pool_create(o->run.threads, &noise->pool));
+    noise->elsewhere = o->maker != NULL;
+    TRY(open_seed(key, noise));
+    TRY(dpmf_i_base_pool_create(noise->elsewhere ? 1 : o->run.threads, &noise->pool));
     TRY(dpmf_i_noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
-    if (o->prefetch) TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
+    if (noise->elsewhere)
+        TRY(dpmf_i_base_alloc(dpmf_i_noise_stream_seeds(noise->stream), sizeof *noise->recipe_seed,
+                              "the seeds of a row", (void **)&noise->recipe_seed));
+    else if (o->prefetch)
+        TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
     return dpmf_i_noise_open_state(noise, o);
 }
 
@@ -177,6 +185,7 @@ void dpmf_noise_free(dpmf_noise *noise) {
     dpmf_i_noise_stream_free(noise->stream);
     dpmf_i_crypto_seed_close(noise->seed);
     if (!forked) dpmf_i_base_pool_free(noise->pool);
+    dpmf_i_base_free(noise->recipe_seed);
     dpmf_strategy_free(noise->strategy);
     dpmf_i_crypto_wipe(noise, sizeof *noise);
     dpmf_i_base_free(noise);
@@ -201,7 +210,7 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 
 /* ---- rows ---- */
 
-static dpmf_status check_row(const dpmf_noise *noise) {
+dpmf_status dpmf_i_noise_check_row(const dpmf_noise *noise) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->in_doubt)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
@@ -222,6 +231,7 @@ void dpmf_i_noise_drop_prefetched(dpmf_noise *noise) {
 
 dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise) {
     dpmf_i_noise_drop_prefetched(noise);
+    if (noise->elsewhere) return DPMF_OK; /* its maker has the buffers */
     if (dpmf_i_noise_stream_step(noise->stream) == noise->step) return DPMF_OK;
     return dpmf_i_noise_stream_seek(noise->stream, noise->step, &noise->run);
 }
@@ -240,7 +250,9 @@ static void prefetch_next(dpmf_noise *noise) {
 }
 
 static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t segments, const dpmf_segment *segment) {
-    TRY(check_row(noise));
+    if (noise->elsewhere)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are made elsewhere (options: maker)");
+    TRY(dpmf_i_noise_check_row(noise));
     TRY(dpmf_i_noise_check_segments(noise->binding.count, segments, segment));
     TRY(dpmf_i_noise_check_bound(noise));
     TRY(take_position(noise));
@@ -261,11 +273,15 @@ dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
     return hand_out(noise, noise->scale, 0, 1, &whole);
 }
 
-dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
-    TRY(dpmf_i_noise_check_usable(noise));
+dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
     if (!(factor != 0 && isfinite(factor)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
-    TRY(check_scale(noise->binding.precision, factor * noise->scale, "factor x clip x sigma x sensitivity"));
+    return check_scale(noise->binding.precision, factor * noise->scale, "factor x clip x sigma x sensitivity");
+}
+
+dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
+    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(dpmf_i_noise_check_factor(noise, factor));
     return hand_out(noise, factor * noise->scale, 1, segments, segment);
 }
 

@@ -26,14 +26,23 @@ struct dpmf_noise {
     int64_t step;                    /* of the next row; the stream itself may be elsewhere until a row is asked for */
     int64_t prefetched;              /* the row that the prefetching thread was asked for last */
     int in_doubt;                    /* the state file has a row that may not have arrived, and nobody has said yet */
+    int elsewhere;                   /* rows are made by whom the options name */
     int ended;                       /* the state file could not be written */
     int bound;                       /* `mark` is that of the sum which the next row is for */
     uint8_t mark[DPMF_I_NOISE_MAC];
+    uint64_t *recipe_seed; /* rows made elsewhere: memory for the seeds of a recipe; else NULL */
+    uint8_t subkey[32];    /* and the key of the seeds, which is asked for once */
 };
 
 /* The checks that every call makes first, and those of going to a row. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
+
+/* Everything that can refuse the next row, but for where it goes. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_row(const dpmf_noise *noise);
+
+/* Is `factor` x the scale in range? */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor);
 
 /* Opens the state file, if one is kept, and goes to its row (noise/bind.c, as the next two). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);

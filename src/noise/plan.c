@@ -94,6 +94,7 @@ static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
     plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
 }
 
+/* Who makes rows elsewhere has memory of his own for them. */
 static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
     int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
     int over = __builtin_mul_overflow(plan->slots, plan->padded * size, &plan->slot_bytes) ||
@@ -106,6 +107,7 @@ static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
     if (over)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
                                 (long long)plan->slots, (long long)plan->count);
+    if (plan->elsewhere) all = plan->shared_bytes;
     plan->total_bytes = all + dpmf_i_noise_aligned((int64_t)sizeof(dpmf_i_noise_stream));
     return DPMF_OK;
 }
@@ -123,8 +125,14 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
-    plan->mapped = o->scratch != NULL; /* kept by the routes that have a use for it */
-    choose_route(plan, o->lookahead);
+    plan->elsewhere = o->maker != NULL;
+    plan->mapped = o->scratch != NULL && !plan->elsewhere; /* kept by the routes that have a use for it */
+    choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
+    if (plan->elsewhere && plan->route->recipe == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
+                                "dpmf_noise_add adds them",
+                                dpmf_strategy_family(strategy));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);

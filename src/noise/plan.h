@@ -24,6 +24,14 @@ typedef struct dpmf_i_noise_tile {
     char *slots;          /* its rows */
 } dpmf_i_noise_tile;
 
+/* A row's recipe; `seed` is memory for all that a row may take. */
+typedef struct dpmf_i_noise_recipe {
+    dpmf_recipe_kind kind;
+    int64_t seeds, weights;
+    uint64_t *seed;
+    const void *weight;
+} dpmf_i_noise_recipe;
+
 typedef struct dpmf_i_noise_route {
     int holds;      /* rows made ahead stay in the slots */
     int in_doubles; /* the slots are double whatever the precision */
@@ -32,6 +40,8 @@ typedef struct dpmf_i_noise_route {
     void (*make)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows);
     const void *(*row)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t);
     dpmf_status (*start)(dpmf_i_noise_stream *s); /* optional: fills in what does not change with the step */
+    /* optional: what `prepare` has computed for one row t, for those who make it elsewhere; seeds go to out->seed */
+    void (*recipe)(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out);
 } dpmf_i_noise_route;
 
 typedef struct dpmf_i_noise_plan {
@@ -48,6 +58,7 @@ typedef struct dpmf_i_noise_plan {
     int64_t first, count, base, padded;                /* coordinates */
     int64_t tile, tiles;
     int threads, mapped; /* mapped: the slots are in a file */
+    int elsewhere;       /* rows are made elsewhere: there are coefficients, and no slots or scratch */
     int64_t slot_bytes, total_bytes;
 } dpmf_i_noise_plan;
 
@@ -57,7 +68,8 @@ struct dpmf_i_noise_stream {
     dpmf_precision precision;
     const dpmf_i_kernels_combine *kernels;
     dpmf_i_base_pool *pool;
-    pid_t owner; /* who made it: a child must not wipe the file that it shares with its parent */
+    dpmf_noise_maker maker; /* of rows that are made elsewhere */
+    pid_t owner;            /* who made it: a child must not wipe the file that it shares with its parent */
     char *shared, *scratch, *slots;
     int64_t step;      /* of the next row */
     int64_t made;      /* rows before this one are made */

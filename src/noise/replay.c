@@ -135,12 +135,30 @@ static const void *replay_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_t
     return scratch;
 }
 
+/* The weights of the seeds, of which a step of an early epoch takes fewer than there is room for, then the others. */
+static void replay_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+    const int64_t local = t % plan->length;
+    const uint64_t first = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
+    char *weight = weights_at(s, 0);
+    out->kind = DPMF_RECIPE_REPLAY;
+    out->seeds = seeds_of(p, local);
+    for (int64_t i = 0; i < out->seeds; i++)
+        out->seed[i] = first + (uint64_t)seed_row(p, local, i);
+    out->weights = out->seeds + 3 * plan->slots + 1;
+    memmove(weight + (size_t)out->seeds * plan->size, weight + (size_t)seeds_most(plan) * plan->size,
+            (size_t)(3 * plan->slots + 1) * plan->size);
+    out->weight = weight;
+}
+
 static const dpmf_i_noise_route ROUTE = {
-    .has_state = 1, .prepare = prepare_replay, .make = make_replay_rows, .row = replay_row};
+    .has_state = 1, .prepare = prepare_replay, .make = make_replay_rows, .row = replay_row, .recipe = replay_recipe};
 
 void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan) {
     plan->route = &ROUTE;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->seeds = seeds_most(plan);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1 + CHUNK;

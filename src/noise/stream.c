@@ -68,12 +68,13 @@ dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf
     s->plan = plan;
     if (plan.mapped) TRY_DONE(dpmf_i_noise_scratch_map(options->scratch, plan.slot_bytes, &mapped));
     lay_out(s, mapped);
-    if (!plan.mapped) hint_large_pages(s->slots, plan.slot_bytes);
+    if (!plan.mapped && !plan.elsewhere) hint_large_pages(s->slots, plan.slot_bytes);
     s->seed = seed;
     s->precision = options->precision;
     s->kernels =
         s->precision == DPMF_FLOAT32 ? &dpmf_i_kernels_combine_get()->single : &dpmf_i_kernels_combine_get()->full;
     s->pool = pool;
+    if (options->maker != NULL) s->maker = *options->maker;
     s->owner = getpid();
     if (plan.route->start != NULL) TRY_DONE(plan.route->start(s));
     *out = s;
@@ -216,6 +217,31 @@ int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *s) {
     return s->step;
 }
 
+/* ---- rows that are made elsewhere (noise/elsewhere.c) ---- */
+
+int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *s) {
+    return s->plan.seeds;
+}
+
+dpmf_status dpmf_i_noise_stream_recipe(dpmf_i_noise_stream *s, int64_t t, uint64_t *seed, dpmf_recipe *out) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    dpmf_i_noise_recipe made = {.seed = seed};
+    if (t < 0 || t >= plan->strategy->steps)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 ", accepted 0 to %" PRId64, t,
+                                plan->strategy->steps - 1);
+    plan->route->prepare(s, t, 1);
+    plan->route->recipe(s, t, &made);
+    assert(made.seeds <= plan->seeds);
+    *out = (dpmf_recipe){.kind = made.kind,
+                         .start = plan->route->has_state ? t - t % plan->length : t,
+                         .buffers = plan->route->has_state ? plan->slots : 0,
+                         .seeds = made.seeds,
+                         .weights = made.weights,
+                         .seed = seed,
+                         .weight = made.weight};
+    return DPMF_OK;
+}
+
 /* ---- to any step ---- */
 
 static void restart(dpmf_i_noise_stream *s, int64_t t) {
@@ -288,6 +314,12 @@ static void copy_slots(const dpmf_i_noise_stream *s, uint8_t *bytes, int load) {
 
 dpmf_status dpmf_i_noise_stream_state_save(const dpmf_i_noise_stream *s, uint8_t *bytes) {
     if (!s->plan.route->has_state) return DPMF_OK;
+    if (s->plan.elsewhere) {
+        int64_t made = 0;
+        TRY(s->maker.read(s->maker.context, &made, bytes + head_size(s)));
+        memcpy(bytes, &made, (size_t)head_size(s));
+        return DPMF_OK;
+    }
     memcpy(bytes, &s->made, (size_t)head_size(s));
     copy_slots(s, bytes + head_size(s), 0);
     return DPMF_OK;
@@ -299,12 +331,14 @@ dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *s, int64_t step,
     if (step < 0 || step > steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)step,
                                 (long long)steps);
+    if (!plan->route->has_state && plan->elsewhere) return s->maker.write(s->maker.context, step, step, NULL);
     if (!plan->route->has_state) return dpmf_i_noise_stream_seek(s, step, NULL);
     memcpy(&made, bytes, (size_t)head_size(s));
     if (made < step || made > steps || made - step > plan->lags)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "noise state: %lld rows made at step %lld, accepted %lld to %lld",
                                 (long long)made, (long long)step, (long long)step,
                                 (long long)dpmf_i_noise_at_most(step + plan->lags, steps));
+    if (plan->elsewhere) return s->maker.write(s->maker.context, step, made, bytes + head_size(s));
     memset(s->slots, 0, (size_t)plan->slot_bytes);
     copy_slots(s, (uint8_t *)bytes + head_size(s), 1); /* only read */
     s->step = s->kept = step;

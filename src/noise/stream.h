@@ -18,6 +18,7 @@ typedef struct dpmf_i_noise_stream_options {
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
+    const dpmf_noise_maker *maker; /* NULL, or who makes the rows: the stream then has their recipes alone */
 } dpmf_i_noise_stream_options;
 
 /* Everything is allocated here; `strategy` and `seed` are borrowed and must outlive the stream. pool may be NULL. */
@@ -46,6 +47,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream
                                                      int64_t segments, const dpmf_i_noise_segment *segment);
 
 int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *stream); /* of the next row */
+
+/* How row t is made elsewhere. The seeds go to `seed`, room for `stream_seeds` of them. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_recipe(dpmf_i_noise_stream *stream, int64_t t, uint64_t *seed,
+                                                       dpmf_recipe *out);
+int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *stream);
 
 /*
  * To any step: forward, or back to the start of its block and forward; the same bits as a stream that never stopped. If

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recipes into launches of the kernel; the buffers, on the device.
+ *
+ * The coordinates in memory start and end at multiples of 32, what a unit of the seeds has, so that vectors are aligned whatever
+ * the shard: buffer j has that of coordinate c at j x padded + c - base. Coordinates outside of the shard are never emitted. A
+ * row goes to one launch for each segment; segments that end inside of a unit have its seeds made twice, and each coordinate
+ * still moves its own buffers on once.
+ *
+ * Where the strategy feeds outputs back, the buffers are a ring of rows, and a checkpoint of libdpmf may hold rows that it made
+ * ahead: those are emitted from the ring. A row made ahead here has memory of its own.
+ */
+#include "shared.h"
+
+#include <string.h>
+
+enum { UNIT = 32 };
+
+static uint64_t bytes_of(int64_t numbers, size_t size) {
+    return (uint64_t)numbers * size;
+}
+
+static uint64_t state_bytes(const dpmf_i_device_rows *rows) {
+    return bytes_of(rows->buffers * rows->padded, sizeof(float));
+}
+
+void dpmf_i_device_rows_free(dpmf_i_device_rows *rows) {
+    if (rows->device == NULL) return;
+    const dpmf_i_device_backend *b = rows->device->backend;
+    void *context = rows->device->context;
+    b->release(context, rows->weight, rows->weight_bytes);
+    b->release(context, rows->seed, rows->seed_bytes);
+    b->release(context, rows->state, state_bytes(rows));
+    b->release(context, rows->ahead, bytes_of(rows->padded, sizeof(float)));
+    b->free_program(context, rows->program);
+    memset(rows, 0, sizeof *rows);
+}
+
+static dpmf_status load_key(dpmf_i_device_rows *rows) {
+    uint8_t key[DPMF_KEY_SIZE];
+    uint32_t words[DPMF_I_DEVICE_KEY_WORDS];
+    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_subkey(rows->noise, key)));
+    dpmf_i_device_aes_expand(key, words);
+    dpmf_key_wipe(key);
+    dpmf_status status = rows->device->backend->set_key(rows->device->context, rows->program, words);
+    explicit_bzero(words, sizeof words);
+    return status;
+}
+
+/* The last step takes as many seeds and weights as any. */
+static dpmf_status take_memory(dpmf_i_device_rows *rows, int ahead) {
+    const dpmf_i_device_backend *b = rows->device->backend;
+    void *context = rows->device->context;
+    dpmf_recipe last;
+    uint64_t sum = 0;
+    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_recipe(rows->noise, rows->steps - 1, &last)));
+    rows->buffers = last.buffers;
+    if (__builtin_mul_overflow((uint64_t)(rows->buffers + 1) * sizeof(float), (uint64_t)rows->padded, &sum))
+        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
+                                  (long long)rows->buffers, (long long)rows->count);
+    rows->weight_bytes =
+        bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not yet full has fewer */
+    rows->seed_bytes = bytes_of(last.seeds, sizeof(uint64_t));
+    DPMF_I_DEVICE_TRY(b->allocate(context, rows->weight_bytes, &rows->weight));
+    DPMF_I_DEVICE_TRY(b->allocate(context, rows->seed_bytes, &rows->seed));
+    if (rows->buffers > 0) DPMF_I_DEVICE_TRY(b->allocate(context, state_bytes(rows), &rows->state));
+    if (ahead) DPMF_I_DEVICE_TRY(b->allocate(context, bytes_of(rows->padded, sizeof(float)), &rows->ahead));
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_device_rows_create(dpmf_device *device, dpmf_noise *noise, int64_t steps, int64_t first,
+                                      int64_t count, int ahead, dpmf_i_device_rows *rows) {
+    dpmf_status status = DPMF_OK;
+    *rows = (dpmf_i_device_rows){
+        .device = device, .noise = noise, .steps = steps, .first = first, .count = count, .ahead_of = -1};
+    rows->base = first / UNIT * UNIT;
+    rows->padded = (first + count + UNIT - 1) / UNIT * UNIT - rows->base;
+    DPMF_I_DEVICE_TRY_DONE(device->backend->create_program(device->context, &rows->program));
+    DPMF_I_DEVICE_TRY_DONE(take_memory(rows, ahead));
+    DPMF_I_DEVICE_TRY_DONE(load_key(rows));
+    return DPMF_OK;
+done:
+    dpmf_i_device_rows_free(rows);
+    return status;
+}
+
+/* ---- launches ---- */
+
+/* What a launch for row t needs but for where it goes: weights and seeds are on the device afterwards. */
+static dpmf_status prepare(dpmf_i_device_rows *rows, int64_t t, void *stream, dpmf_i_device_launch *l) {
+    const dpmf_i_device_backend *b = rows->device->backend;
+    dpmf_recipe recipe;
+    *l = (dpmf_i_device_launch){.table = rows->device->table,
+                                .weight = rows->weight,
+                                .seed = rows->seed,
+                                .state = rows->state,
+                                .base = (uint64_t)rows->base,
+                                .stride = (uint64_t)rows->padded,
+                                .buffers = (int32_t)rows->buffers,
+                                .kind = DPMF_I_DEVICE_HELD};
+    if (rows->buffers > 0) l->slot = (int32_t)(t % rows->buffers);
+    if (rows->ahead_of == t) {
+        l->state = rows->ahead;
+        l->slot = 0;
+    }
+    if (t < rows->made) return DPMF_OK;
+    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_recipe(rows->noise, t, &recipe)));
+    l->kind = (int32_t)recipe.kind;
+    l->seeds = (int32_t)recipe.seeds;
+    l->weights = (int32_t)recipe.weights;
+    l->fresh = t == recipe.start;
+    if (bytes_of(recipe.weights, sizeof(float)) > rows->weight_bytes ||
+        bytes_of(recipe.seeds, sizeof(uint64_t)) > rows->seed_bytes)
+        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "row %lld takes more seeds than the last one", (long long)t);
+    DPMF_I_DEVICE_TRY(b->write(rows->device->context, rows->weight, 0, recipe.weight,
+                               bytes_of(recipe.weights, sizeof(float)), stream));
+    return b->write(rows->device->context, rows->seed, 0, recipe.seed, bytes_of(recipe.seeds, sizeof(uint64_t)),
+                    stream);
+}
+
+static size_t size_of(int32_t type) {
+    return type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static dpmf_status emit_segment(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, const dpmf_segment *segment,
+                                int64_t before, void *stream) {
+    const dpmf_i_device_backend *b = rows->device->backend;
+    void *context = rows->device->context;
+    const uint64_t bytes = bytes_of(segment->count, size_of(l->type));
+    if (segment->count == 0) return DPMF_OK;
+    l->from = (uint64_t)(rows->first + before);
+    l->to = l->from + (uint64_t)segment->count;
+    DPMF_I_DEVICE_TRY(b->lend(context, segment->memory, bytes, &l->out));
+    dpmf_status status = b->launch(context, rows->program, l, stream), back = b->give_back(context, l->out, bytes);
+    return status != DPMF_OK ? status : back;
+}
+
+static dpmf_status emit(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, const dpmf_i_device_target *target,
+                        void *stream) {
+    int64_t before = 0;
+    l->type = target->type;
+    l->add = target->add;
+    l->scale = (float)target->scale;
+    if (target->memory != 0) {
+        l->from = (uint64_t)rows->first;
+        l->to = l->from + (uint64_t)rows->count;
+        l->out = target->memory;
+        return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
+    }
+    for (int64_t i = 0; i < target->segments; i++) {
+        DPMF_I_DEVICE_TRY(emit_segment(rows, l, &target->segment[i], before, stream));
+        before += target->segment[i].count;
+    }
+    return DPMF_OK;
+}
+
+/* All of the coordinates in memory, to `out`, which is on the device, or to nothing. */
+static dpmf_status make_all(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, dpmf_i_device_memory out,
+                            void *stream) {
+    l->from = (uint64_t)rows->base;
+    l->to = (uint64_t)(rows->base + rows->padded);
+    l->out = out;
+    l->type = out == 0 ? DPMF_I_DEVICE_NOTHING : DPMF_DEVICE_FLOAT32;
+    l->scale = 1; /* changes no number */
+    return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
+}
+
+/* One row more: in a ring it takes the place of the oldest. */
+static void count_made(dpmf_i_device_rows *rows) {
+    rows->made++;
+    if (rows->kept < rows->made - rows->buffers) rows->kept = rows->made - rows->buffers;
+}
+
+dpmf_status dpmf_i_device_rows_make(dpmf_i_device_rows *rows, int64_t t, const dpmf_i_device_target *target,
+                                    void *stream) {
+    const dpmf_i_device_backend *b = rows->device->backend;
+    void *context = rows->device->context;
+    dpmf_i_device_launch l;
+    DPMF_I_DEVICE_TRY(b->order(context, rows->program, stream));
+    DPMF_I_DEVICE_TRY(prepare(rows, t, stream, &l));
+    if (target == NULL)
+        DPMF_I_DEVICE_TRY(make_all(rows, &l, 0, stream));
+    else
+        DPMF_I_DEVICE_TRY(emit(rows, &l, target, stream));
+    if (rows->made == t) count_made(rows);
+    rows->ahead_of = -1;
+    return b->mark(context, rows->program, stream);
+}
+
+dpmf_status dpmf_i_device_rows_ahead(dpmf_i_device_rows *rows, int64_t t, void *stream) {
+    const dpmf_i_device_backend *b = rows->device->backend;
+    dpmf_i_device_launch l;
+    if (rows->ahead_of == t || t < rows->made) return DPMF_OK;
+    DPMF_I_DEVICE_TRY(b->order(rows->device->context, rows->program, stream));
+    DPMF_I_DEVICE_TRY(prepare(rows, t, stream, &l));
+    DPMF_I_DEVICE_TRY(make_all(rows, &l, rows->ahead, stream));
+    count_made(rows);
+    rows->ahead_of = t;
+    return b->mark(rows->device->context, rows->program, stream);
+}
+
+/* ---- to any row ---- */
+
+dpmf_status dpmf_i_device_rows_seek(dpmf_i_device_rows *rows, int64_t step, void *stream) {
+    dpmf_recipe recipe;
+    if (rows->ahead_of == step || rows->made == step || rows->steps == 0) return DPMF_OK;
+    DPMF_I_DEVICE_TRY(
+        dpmf_i_device_took(dpmf_noise_recipe(rows->noise, step < rows->steps ? step : rows->steps - 1, &recipe)));
+    rows->ahead_of = -1;
+    if (recipe.kind == DPMF_RECIPE_FEEDBACK && step >= rows->kept && step < rows->made) return DPMF_OK;
+    if (recipe.buffers == 0)
+        rows->made = rows->kept = step;
+    else if (step < rows->made || rows->made < recipe.start)
+        rows->made = rows->kept = recipe.start; /* whose row begins with buffers of 0 */
+    while (rows->made < step)
+        DPMF_I_DEVICE_TRY(dpmf_i_device_rows_make(rows, rows->made, NULL, stream));
+    return DPMF_OK;
+}
+
+/* ---- checkpoints ---- */
+
+dpmf_status dpmf_i_device_rows_read(void *context, int64_t *made, void *buffers) {
+    dpmf_i_device_rows *rows = context;
+    const dpmf_i_device_backend *b = rows->device->backend;
+    const uint64_t row = bytes_of(rows->count, sizeof(float)), skip = bytes_of(rows->first - rows->base, sizeof(float));
+    for (int64_t j = 0; j < rows->buffers; j++)
+        DPMF_I_DEVICE_TRY(b->read(rows->device->context, rows->state, bytes_of(j * rows->padded, sizeof(float)) + skip,
+                                  (char *)buffers + (uint64_t)j * row, row));
+    *made = rows->made;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_device_rows_write(void *context, int64_t step, int64_t made, const void *buffers) {
+    dpmf_i_device_rows *rows = context;
+    const dpmf_i_device_backend *b = rows->device->backend;
+    const uint64_t row = bytes_of(rows->count, sizeof(float)), skip = bytes_of(rows->first - rows->base, sizeof(float));
+    DPMF_I_DEVICE_TRY(b->wait(rows->device->context));
+    for (int64_t j = 0; j < rows->buffers; j++)
+        DPMF_I_DEVICE_TRY(b->write(rows->device->context, rows->state, bytes_of(j * rows->padded, sizeof(float)) + skip,
+                                   (const char *)buffers + (uint64_t)j * row, row, NULL));
+    rows->made = made;
+    rows->kept = step;
+    rows->ahead_of = -1;
+    return b->wait(rows->device->context);
+}
