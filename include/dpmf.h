@@ -1743,7 +1743,7 @@ typedef struct dpmf_audit_options {
     dpmf_audit_route route;
     int64_t canaries;  /* 0 means 1000; the trainer may need a few more to fill its batches */
     double confidence; /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
-    double epsilon;    /* the claim; 0: what the mechanism's sigma gives */
+    double epsilon;    /* the claim; 0: the mechanism's, or else what its sigma gives */
     double delta;      /* 0: the mechanism's */
     double
         noise_factor; /* 0 means 1. Else the run has so many times the noise that the mechanism claims: an audit that does

@@ -16,6 +16,7 @@ int cmd_query(const arguments *given);
 int cmd_train(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_verify(const arguments *given);
+int cmd_audit(const arguments *given);
 int cmd_report(const arguments *given);
 int cmd_reproduce(const arguments *given);
 int cmd_bench(const arguments *given);

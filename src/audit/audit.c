@@ -56,7 +56,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *m) {
     return DPMF_OK;
 }
 
-/* What is claimed, from sigma itself: a file that claims another epsilon is for dpmf_mechanism_confirm. */
+/* What is claimed: by the caller, by the mechanism for this delta, or by nobody, and then it is what sigma gives. */
 static dpmf_status find_claim(dpmf_audit *a) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
     dpmf_privacy found = {0};
@@ -64,7 +64,9 @@ static dpmf_status find_claim(dpmf_audit *a) {
     a->result.confidence = a->options.confidence;
     a->result.sigma_claimed = dpmf_mechanism_sigma(a->mechanism);
     a->result.epsilon_claimed = a->options.epsilon;
-    if (a->options.epsilon > 0) return DPMF_OK;
+    if (a->options.epsilon == 0 && a->options.delta == dpmf_mechanism_delta(a->mechanism))
+        a->result.epsilon_claimed = dpmf_mechanism_epsilon(a->mechanism);
+    if (a->result.epsilon_claimed > 0) return DPMF_OK;
     how.run = a->options.run;
     TRY(dpmf_account_epsilon(dpmf_mechanism_sigma(a->mechanism), a->options.delta, &how, &found));
     a->result.epsilon_claimed = found.epsilon;
