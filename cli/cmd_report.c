@@ -4,21 +4,9 @@
 #include "problem.h"
 #include "progress.h"
 #include "report/report.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static int write_page(const char *path, const text_buffer *t) {
-    row_output out;
-    if (t->failed) return fail_memory();
-    progress_clear();
-    int code = rows_open(path, false, &out);
-    if (code == 0) code = rows_write(&out, t->bytes, t->length);
-    if (code == 0) code = rows_finish(&out);
-    rows_close(&out);
-    return code;
-}
 
 static int make_page(report *r, text_buffer *t) {
     char title[300];
@@ -44,7 +32,7 @@ static int make_page(report *r, text_buffer *t) {
 static int report_on_stream(const arguments *given) {
     text_buffer t = {0};
     int code = report_stream(given, &t);
-    if (code == 0) code = write_page(given->text[OPTION_OUT], &t);
+    if (code == 0) code = page_write(given->text[OPTION_OUT], &t);
     text_free(&t);
     return code;
 }
@@ -58,7 +46,7 @@ int cmd_report(const arguments *given) {
     r.name = slash != NULL ? slash + 1 : given->operand;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &r.mechanism);
     if (code == 0) code = make_page(&r, &t);
-    if (code == 0) code = write_page(given->text[OPTION_OUT], &t);
+    if (code == 0) code = page_write(given->text[OPTION_OUT], &t);
     text_free(&t);
     report_free(&r);
     return code;

@@ -18,6 +18,7 @@
  *  12  sampler         batches whose participation is the one that was assumed
  *  13  training        clip, sum, add noise, step: two small models, in C
  *  14  arrays on disk  .npy
+ *  15  audit           runs with planted canaries that try to break the guarantee
  *
  * Sections have up to three tiers, in this order and marked by a line:
  *
@@ -1808,6 +1809,77 @@ DPMF_API void dpmf_array_free(dpmf_array *array);
 
 /* The same from the bytes of a file. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 15  Audit: what an attacker learns from a run that was made to be attacked
+ *
+ * A thousand canaries, contributions of full norm in directions of their own, are each in or out by a fair coin. They go
+ * through the noise stream, or through the trainer with its clipping and its sampler, under a key that is made for this run and
+ * thrown away; an attacker who sees every released sum and knows everything but the coins guesses them. From the guesses follows
+ * a lower bound on epsilon that a mechanism with the guarantee passes with probability at most 1 - confidence: a bound above
+ * the claim says that the noise is not what the claim needs. A bound below it proves nothing. docs/audit.md has the theory.
+ *
+ * An audit is made of the public calls of this header, and has no way into a run that it did not make itself.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_audit_route {
+    DPMF_AUDIT_NOISE,  /* canaries are coordinates of a row, and the stream adds its noise to them */
+    DPMF_AUDIT_TRAINER /* canaries are examples of a data set, and what is seen are the weights of softmax regression */
+} dpmf_audit_route;
+
+typedef struct dpmf_audit_options {
+    dpmf_audit_route route;
+    int64_t canaries;  /* 0 means 1000; the trainer may need a few more to fill its batches */
+    double confidence; /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
+    double epsilon;    /* the claim; 0: the mechanism's, or else what its sigma gives */
+    double delta;      /* 0: the mechanism's */
+    double
+        noise_factor; /* 0 means 1. Else the run has so many times the noise that the mechanism claims: an audit that does
+                          * not notice 0.1 is worth nothing */
+    const uint8_t
+        *key; /* NULL: a fresh one, for this run only. DPMF_KEY_SIZE bytes, for tests: never that of another run */
+    dpmf_run run;
+} dpmf_audit_options;
+
+DPMF_API dpmf_audit_options dpmf_audit_options_defaults(void);
+
+typedef struct dpmf_audit_result {
+    double epsilon_lower;          /* the larger of the next two */
+    double epsilon_guesses;        /* from the number of right guesses: holds whatever the noise is like */
+    double epsilon_gaussian;       /* from the size of noise and contributions: holds if the scores are normal */
+    double epsilon_claimed, delta; /* what is tested */
+    double confidence;             /* of epsilon_lower */
+    int64_t canaries, included;    /* how many there were, and how many of them the coins put in */
+    int64_t guesses, correct;      /* those behind epsilon_guesses */
+    double tpr, fpr;       /* part of the canaries that are found when this part of the others is accused, at most 1% */
+    double sigma_claimed;  /* of the mechanism */
+    double sigma_measured; /* what the canaries met: noise over the most that one of them moved */
+    double sigma_highest;  /* the upper end of its confidence interval; infinite: nothing was found */
+} dpmf_audit_result;
+
+typedef struct dpmf_audit dpmf_audit;
+
+/* The mechanism must be calibrated, and its C square (trees and other decoders are not). NULL options: the defaults. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism,
+                                                       const dpmf_audit_options *options, dpmf_audit **out);
+DPMF_API void dpmf_audit_free(dpmf_audit *audit);
+DPMF_API dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit);
+
+/* ---- expert ---- */
+
+/*
+ * The same for a run that somebody else made with canaries of their own, each in a direction orthogonal to the others.
+ * included[i]: 1 if canary i was in, 0 if not (adjacency replace-one: its other form was). Row i of `taken` (steps numbers, 0 or
+ * 1) says in which steps the sampler took it, in or out; row i of `released` has the parts of the released sums along it, in clip
+ * norms. `canaries` of the options is how many; route, noise_factor and key say nothing here.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included,
+                                                            const uint8_t *taken, const double *released,
+                                                            const dpmf_audit_options *options, dpmf_audit **out);
+
+/* Borrowed, one of each canary: the larger, the more likely in; 1: it was. */
+DPMF_API const double *dpmf_audit_scores(const dpmf_audit *audit);
+DPMF_API const uint8_t *dpmf_audit_included(const dpmf_audit *audit);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
 #define PREDICT (1u << VERB_PREDICT)
 #define INSPECT (1u << VERB_INSPECT)
 #define VERIFY (1u << VERB_VERIFY)
+#define AUDIT (1u << VERB_AUDIT)
 #define REPORT (1u << VERB_REPORT)
 #define REPRODUCE (1u << VERB_REPRODUCE)
 #define BENCH (1u << VERB_BENCH)
@@ -223,16 +224,16 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "E",
          .number_low = 0.0,
          .number_high = 1e6,
-         .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN,
+         .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
          .help = "the privacy parameter epsilon. evaluate, optimize: with --delta, the sigma for it, kept in "
-                 "the file that -o writes"},
+                 "the file that -o writes. audit: the claim; without it, that of the file"},
     [OPTION_DELTA] = {.name = "delta",
                       .kind = KIND_NUMBER,
                       .argument = "D",
                       .number_low = 1e-300,
                       .number_high = 1.0,
-                      .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN,
-                      .help = "the privacy parameter delta"},
+                      .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
+                      .help = "the privacy parameter delta. audit: without it, that of the file"},
     [OPTION_SIGMA] = {.name = "sigma",
                       .kind = KIND_NUMBER,
                       .argument = "S",
@@ -358,8 +359,10 @@ const option_row options[OPTION_TOTAL] = {
                            .number_low = 0.5,
                            .number_high = 1.0,
                            .preset = "0.999",
-                           .verbs = ACCOUNT,
-                           .help = "monte-carlo: probability that the bound holds"},
+                           .verbs = ACCOUNT | AUDIT,
+                           .help =
+                               "monte-carlo: probability that the bound holds. audit: the same; there the default is "
+                               "0.95"},
     [OPTION_UNCONDITIONAL] = {.name = "unconditional",
                               .kind = KIND_FLAG,
                               .verbs = ACCOUNT,
@@ -629,7 +632,7 @@ const option_row options[OPTION_TOTAL] = {
                              .argument = "N",
                              .count_low = 0,
                              .count_high = INT64_MAX,
-                             .verbs = NOISE | COUNT | TRAIN,
+                             .verbs = NOISE | COUNT | TRAIN | AUDIT,
                              .help = "a key that anybody can compute from N, for tests: not private"},
     [OPTION_STATE] = {.name = "state",
                       .kind = KIND_FILE,
@@ -808,18 +811,18 @@ const option_row options[OPTION_TOTAL] = {
                         .count_low = 1,
                         .count_high = 1024,
                         .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
-                                 REPRODUCE | BENCH | TRAIN | PREDICT,
+                                 REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
                         .help = "threads to work with. Without it, one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT,
+                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
                      .help = "print one JSON object instead of a table. noise and count need --out with it"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT,
+                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
                     .help = "write there" /* options/tour.c has the words of each verb */},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,
@@ -835,6 +838,32 @@ const option_row options[OPTION_TOTAL] = {
                         .help = "self-test: make a mistake on purpose and see the comparison fail. Where sensitivities "
                                 "are computed, one row of every strategy (the coefficient c_0 of a Toeplitz one) is "
                                 "multiplied by 1+X"},
+    [OPTION_THROUGH] = {.name = "through",
+                        .kind = KIND_CHOICE,
+                        .argument = "WHAT",
+                        .values = "noise|train",
+                        .preset = "noise",
+                        .verbs = AUDIT,
+                        .help = "what the canaries go through: the noise stream, or the trainer with its clipping and "
+                                "its sampler"},
+    [OPTION_CANARIES] = {.name = "canaries",
+                         .kind = KIND_COUNT,
+                         .argument = "N",
+                         .count_low = 20,
+                         .count_high = 1000000,
+                         .preset = "1000",
+                         .verbs = AUDIT,
+                         .help = "how many; the bound is the sharper the more there are (train: up to 20000)"},
+    [OPTION_NOISE_FACTOR] = {.name = "noise-factor",
+                             .kind = KIND_NUMBER,
+                             .argument = "X",
+                             .number_low = 1e-6,
+                             .number_high = 1e6,
+                             .preset = "1",
+                             .verbs = AUDIT,
+                             .help =
+                                 "self-test: make the run with so many times the noise that the file has, and see the "
+                                 "audit notice"},
     [OPTION_MAN] = {.name = "man", .kind = KIND_FLAG, .verbs = HELP, .help = "print the manual page (roff)"},
     [OPTION_COMPLETION] = {.name = "completion",
                            .kind = KIND_CHOICE,
@@ -846,7 +875,7 @@ const option_row options[OPTION_TOTAL] = {
                      .letter = 'h',
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
-                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN | PREDICT,
+                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };
 

@@ -58,6 +58,8 @@ const verb_tour tours[VERB_TOTAL] = {
                                 {OPTION_SCALE, "--scale rows"},
                                 {OPTION_OUT, "-o answers.csv"}},
                       .out = "write the answers there instead of to standard output"},
+    [VERB_AUDIT] = {.first = {{OPTION_DELTA, "--delta 1e-5"}, {OPTION_CANARIES, "--canaries 1000"}},
+                    .out = "a page with the pictures"},
     [VERB_REPORT] = {.first = {{OPTION_OUT, "-o page.html"}, {OPTION_DIM, "--dim 1e6"}}, .out = "the page; needed"},
     [VERB_HELP] = {.first = {{OPTION_MAN, "help --man | man -l -"}, {OPTION_COMPLETION, "--completion bash"}}},
 };

@@ -206,6 +206,21 @@ const verb_row verbs[VERB_TOTAL] = {
                 "hold.",
             .run = cmd_verify,
         },
+    [VERB_AUDIT] =
+        {
+            .name = "audit",
+            .usage = "audit FILE [OPTION]...",
+            .operand = "FILE",
+            .operands_needed = 1,
+            .summary = "attack a mechanism's noise with planted canaries, for a lower bound on epsilon",
+            .description =
+                "Makes a run of its own, with canaries that are each in or out by a fair coin and a key that is thrown "
+                "away, and guesses the coins from what was released. Prints the epsilon that the guesses, and the size "
+                "of the noise, prove with the confidence asked for. No data and no key of yours is touched. "
+                "Exit code 3 says that the bound is above the claim; a true claim is accused so by "
+                "at most 1 - confidence of all audits. A bound below the claim proves nothing.",
+            .run = cmd_audit,
+        },
     [VERB_REPORT] =
         {
             .name = "report",

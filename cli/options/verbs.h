@@ -17,6 +17,7 @@ int cmd_train(const arguments *given);
 int cmd_predict(const arguments *given);
 int cmd_inspect(const arguments *given);
 int cmd_verify(const arguments *given);
+int cmd_audit(const arguments *given);
 int cmd_report(const arguments *given);
 int cmd_reproduce(const arguments *given);
 int cmd_bench(const arguments *given);

@@ -2,6 +2,9 @@
 /* dpmf report: the page around the sections. One style sheet, no script, nothing from elsewhere. */
 #include "report/report.h"
 
+#include "progress.h"
+#include "rows.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -200,4 +203,15 @@ void details_row(text_buffer *t, int count, const double *values) {
 void details_end(text_buffer *t) {
     table_end(t);
     text_add(t, "</details>\n");
+}
+
+int page_write(const char *path, const text_buffer *t) {
+    row_output out;
+    if (t->failed) return fail_memory();
+    progress_clear();
+    int code = rows_open(path, false, &out);
+    if (code == 0) code = rows_write(&out, t->bytes, t->length);
+    if (code == 0) code = rows_finish(&out);
+    rows_close(&out);
+    return code;
 }

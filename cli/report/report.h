@@ -98,6 +98,7 @@ void picture_coefficients(text_buffer *t, const column_pair *pair, bool inverse)
 /* Parts of sections. `lead` is HTML of this program's own. */
 void page_begin(text_buffer *t, const char *title);
 void page_end(text_buffer *t);
+int page_write(const char *path, const text_buffer *t); /* when it is complete; 0, or the exit code after a message */
 void section_begin(text_buffer *t, const char *id, const char *title, const char *lead);
 void section_end(text_buffer *t);
 void figure_begin(text_buffer *t);

@@ -156,6 +156,11 @@ class dpmf_optimizer(enum.IntEnum):
     DPMF_OPTIMIZER_ADAM = 1
 
 
+class dpmf_audit_route(enum.IntEnum):
+    DPMF_AUDIT_NOISE = 0
+    DPMF_AUDIT_TRAINER = 1
+
+
 class dpmf_workload(Structure):
     pass
 
@@ -201,6 +206,10 @@ class dpmf_dataset(Structure):
 
 
 class dpmf_trainer(Structure):
+    pass
+
+
+class dpmf_audit(Structure):
     pass
 
 
@@ -614,6 +623,39 @@ class dpmf_array(Structure):
     ]
 
 
+class dpmf_audit_options(Structure):
+    _fields_ = [
+        ("route", c_int),
+        ("canaries", c_int64),
+        ("confidence", c_double),
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("noise_factor", c_double),
+        ("key", POINTER(c_uint8)),
+        ("run", dpmf_run),
+    ]
+
+
+class dpmf_audit_result(Structure):
+    _fields_ = [
+        ("epsilon_lower", c_double),
+        ("epsilon_guesses", c_double),
+        ("epsilon_gaussian", c_double),
+        ("epsilon_claimed", c_double),
+        ("delta", c_double),
+        ("confidence", c_double),
+        ("canaries", c_int64),
+        ("included", c_int64),
+        ("guesses", c_int64),
+        ("correct", c_int64),
+        ("tpr", c_double),
+        ("fpr", c_double),
+        ("sigma_claimed", c_double),
+        ("sigma_measured", c_double),
+        ("sigma_highest", c_double),
+    ]
+
+
 # name: (type of the answer, types of the arguments); dpmf_status says that the answer must be checked
 FUNCTIONS = {
     "dpmf_version": (c_char_p, []),
@@ -874,4 +916,11 @@ FUNCTIONS = {
     "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_free": (None, [POINTER(dpmf_array)]),
     "dpmf_array_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_array)]),
+    "dpmf_audit_options_defaults": (dpmf_audit_options, []),
+    "dpmf_audit_create": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
+    "dpmf_audit_free": (None, [POINTER(dpmf_audit)]),
+    "dpmf_audit_outcome": (dpmf_audit_result, [POINTER(dpmf_audit)]),
+    "dpmf_audit_create_from": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(c_uint8), POINTER(c_double), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
+    "dpmf_audit_scores": (POINTER(c_double), [POINTER(dpmf_audit)]),
+    "dpmf_audit_included": (POINTER(c_uint8), [POINTER(dpmf_audit)]),
 }

@@ -56,6 +56,12 @@ static void keep_message(const char *text) {
     memcpy(message + cut, dots, sizeof dots);
 }
 
+/* A message is one line, whatever a file or a path put into it. */
+static void make_one_line(void) {
+    for (char *at = message; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
+}
+
 void dpmf_i_base_set_message(const char *text) {
     keep_message(text);
 }
@@ -74,6 +80,7 @@ dpmf_status dpmf_i_base_fail(dpmf_status status, const char *format, ...) {
         freelocale(plain);
     }
     keep_message(text);
+    make_one_line();
     return status;
 }
 

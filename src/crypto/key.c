@@ -42,7 +42,8 @@ dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, cons
     }
     goto done;
 crypto:
-    status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "libcrypto could not compute HMAC-SHA256");
+    status =
+        dpmf_i_base_fail(DPMF_ERROR_MEMORY, "libcrypto could not compute HMAC-SHA256"); /* it has no other reason */
 done:
     dpmf_i_crypto_wipe(prk, sizeof prk);
     dpmf_i_crypto_wipe(block, sizeof block);

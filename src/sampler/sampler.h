@@ -128,7 +128,9 @@ typedef struct dpmf_i_sampler_ops {
     /* The past, for a saved state: NULL where there is none */
     int64_t (*past_size)(const dpmf_sampler *sampler);
     void (*past_save)(const dpmf_sampler *sampler, uint8_t *bytes);
-    void (*past_load)(dpmf_sampler *sampler, const uint8_t *bytes);
+    /* 0, and nothing is changed, where no run can have had it: authentic bytes may still have been made by anybody with
+     * the key */
+    int (*past_load)(dpmf_sampler *sampler, const uint8_t *bytes);
 } dpmf_i_sampler_ops;
 
 extern const dpmf_i_sampler_ops dpmf_i_sampler_cyclic, dpmf_i_sampler_shuffled, dpmf_i_sampler_poisson,

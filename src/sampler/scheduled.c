@@ -189,9 +189,16 @@ static void scheduled_past_save(const dpmf_sampler *s, uint8_t *bytes) {
     memcpy(bytes + s->units * 8, s->joined, (size_t)s->units * 8);
 }
 
-static void scheduled_past_load(dpmf_sampler *s, const uint8_t *bytes) {
+static int scheduled_past_load(dpmf_sampler *s, const uint8_t *bytes) {
+    for (int64_t i = 0; i < s->units; i++) {
+        int64_t next_free = 0, joined = 0;
+        memcpy(&next_free, bytes + 8 * i, 8);
+        memcpy(&joined, bytes + 8 * (s->units + i), 8);
+        if (next_free < 0 || joined < 0 || joined > s->steps) return 0; /* a count that could overflow */
+    }
     memcpy(s->next_free, bytes, (size_t)s->units * 8);
     memcpy(s->joined, bytes + s->units * 8, (size_t)s->units * 8);
+    return 1;
 }
 
 const dpmf_i_sampler_ops dpmf_i_sampler_scheduled = {.open = scheduled_open,

@@ -108,9 +108,13 @@ static void separated_past_save(const dpmf_sampler *s, uint8_t *bytes) {
     memcpy(bytes + 8, s->free_at, (size_t)s->units * sizeof *s->free_at);
 }
 
-static void separated_past_load(dpmf_sampler *s, const uint8_t *bytes) {
-    memcpy(&s->reached, bytes, 8);
+static int separated_past_load(dpmf_sampler *s, const uint8_t *bytes) {
+    int64_t reached = 0;
+    memcpy(&reached, bytes, 8);
+    if (reached < 0 || reached > s->steps) return 0; /* it would be waited for, up to 2^63 steps */
+    s->reached = reached;
     memcpy(s->free_at, bytes + 8, (size_t)s->units * sizeof *s->free_at);
+    return 1;
 }
 
 const dpmf_i_sampler_ops dpmf_i_sampler_separated = {.open = separated_open,

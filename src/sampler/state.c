@@ -125,7 +125,12 @@ dpmf_status dpmf_sampler_decode(dpmf_sampler *s, const uint8_t *bytes, size_t si
     if (held.past != now.past || size - sizeof held - DPMF_I_NOISE_MAC != (size_t)now.past)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "a sampler's state of %zu bytes, accepted for this sampler: %zu",
                                 size, sizeof held + (size_t)now.past + DPMF_I_NOISE_MAC);
-    if (now.past > 0) s->ops->past_load(s, bytes + sizeof held);
+    if (held.step < 0 || held.step > s->steps)
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "a sampler's state at step %" PRId64 ", accepted: 0 to %" PRId64,
+                                held.step, s->steps);
+    if (now.past > 0 && !s->ops->past_load(s, bytes + sizeof held))
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
+                                "a sampler's state with a past that no run of %" PRId64 " steps can have", s->steps);
     s->step = held.step;
     s->offered = held.offered != 0;
     return DPMF_OK;

@@ -9,9 +9,9 @@ import unittest
 
 from harness import Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify",
+VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "reproduce", "bench", "help"]
-LATER_VERBS = ["audit"]
+LATER_VERBS = ["predicts"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json",
                   "out", "help"]
@@ -42,6 +42,8 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "predict": ["data", "test-csv", "label", "user", "scale", "model", "threads", "json", "out", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
+           "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
+                     "noise-factor", "help"],
            "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "out",
                       "help"],
            "bench": ["threads", "json", "help"],

@@ -45,7 +45,7 @@ static void save_current(void) {
     static const char name[] = "crash-input", said[] = "the input that did it is in ./crash-input\n";
     int file = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (file >= 0 && write(file, current, current_size) == (ssize_t)current_size && close(file) == 0)
-        (void)!write(STDERR_FILENO, said, sizeof said - 1);
+        (void)!write(fuzz_messages, said, sizeof said - 1);
 }
 
 static void on_signal(int number) {

@@ -4,6 +4,7 @@
  * DIRECTORY/array/NAME.npy, DIRECTORY/mechanism/NAME.safetensors and DIRECTORY/dataset/NAME.data, a few of each form that
  * the readers know.
  */
+#include "corpus.h"
 #include "dpmf.h"
 
 #include <errno.h>
@@ -253,13 +254,14 @@ static void make_weighted(void) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const folders[] = {"", "/array", "/mechanism", "/dataset"};
+    static const char *const folders[] = {"",        "/array", "/mechanism", "/dataset", "/state", "/checkpoint",
+                                          "/ledger", "/log",   "/command"};
     if (argc != 2) {
         fprintf(stderr, "usage: make_corpus DIRECTORY\n");
         return 2;
     }
     directory = argv[1];
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s%s", directory, folders[i]);
         if (mkdir(path, 0777) != 0 && errno != EEXIST) {
@@ -273,5 +275,7 @@ int main(int argc, char **argv) {
     make_stamped();
     make_given();
     make_weighted();
+    corpus_make_secret(directory);
+    corpus_make_text(directory);
     return 0;
 }

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are made to be attacked: planted canaries, guesses, and a lower bound on epsilon (docs/audit.md).
+
+    found = dpmf.audit.run(mechanism)                     # through the noise stream
+    found = dpmf.audit.run(mechanism, through="train")    # through the library's trainer
+    found = dpmf.audit.torch_run(mechanism)               # through dpmf.torch: its sampler, clipping, noise and step
+
+Each makes a run of its own with data and a key that are thrown away; nothing here looks into a run of yours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from . import errors
+from ._library import c, choice, doubles, handle, numbers, run_options, struct_of
+from .keys import KeyBuffer, KeyLike, create_key
+from .mechanism import Mechanism
+from .sampler import Sampler
+
+__all__ = ["Audit", "from_releases", "run", "torch_run"]
+
+
+class Audit(NamedTuple):
+    """What an audit found.
+
+    epsilon_lower      holds with the confidence; the larger of epsilon_guesses and epsilon_gaussian
+    epsilon_guesses    from the number of right guesses, whatever the noise is like
+    epsilon_gaussian   from the size of the noise, if that is normal
+    tpr, fpr           part of the canaries that are found when that part of the others, at most 1%, is accused
+    scores, included   of each canary
+    """
+
+    epsilon_lower: float
+    epsilon_guesses: float
+    epsilon_gaussian: float
+    epsilon_claimed: float
+    delta: float
+    confidence: float
+    guesses: int
+    correct: int
+    tpr: float
+    fpr: float
+    sigma_claimed: float
+    sigma_measured: float
+    sigma_highest: float
+    scores: np.ndarray
+    included: np.ndarray
+
+    @property
+    def ok(self) -> bool:
+        """False: the bound is above the claim, which a true claim is in at most 1 - confidence of all audits."""
+        return self.epsilon_lower <= self.epsilon_claimed
+
+
+def _bytes(array: np.ndarray) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+
+
+def _check(mechanism: Any) -> Mechanism:
+    if not isinstance(mechanism, Mechanism):
+        raise errors.ArgumentError("mechanism: a %s, a dpmf.Mechanism is accepted" % type(mechanism).__name__)
+    return mechanism
+
+
+def _audit(create: str, mechanism: Mechanism, arrays: Any, threads: int, progress: Any, **values: Any) -> Audit:
+    with run_options(threads, progress) as running:
+        options = struct_of("dpmf_audit_options_defaults", **values)
+        options.run = running
+        made = handle(create, "dpmf_audit_free", mechanism._handle, *arrays, ctypes.byref(options))
+    try:
+        found = c.dpmf_audit_outcome(made)
+        count = (found.canaries,)
+        scores = np.ctypeslib.as_array(c.dpmf_audit_scores(made), count).copy()
+        included = np.ctypeslib.as_array(c.dpmf_audit_included(made), count).astype(bool)
+    finally:
+        c.dpmf_audit_free(made)
+    names = [name for name in Audit._fields if name not in ("scores", "included")]
+    return Audit(*(getattr(found, name) for name in names), scores, included)
+
+
+def run(
+    mechanism: Mechanism,
+    canaries: int = 1000,
+    *,
+    through: str = "noise",
+    confidence: float = 0.95,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    noise_factor: float = 1.0,
+    key: KeyLike = None,
+    threads: int = 0,
+    progress: Any = None,
+) -> Audit:
+    """Canaries through the noise stream, or through the library's trainer.
+
+    epsilon, delta   the claim; None: the mechanism's
+    noise_factor     other than 1: the run has so many times the noise, and the audit must notice
+    key              None: a fresh one, for this run only. For tests: never that of another run
+
+    >>> from dpmf import calibrate, evaluate, testing_key
+    >>> m = calibrate(evaluate("identity", 10), epsilon=2.0, delta=1e-5)
+    >>> run(m, key=testing_key(1)).ok, run(m, noise_factor=0.1, key=testing_key(1)).ok
+    (True, False)
+    """
+    route = {"noise": "noise", "train": "trainer"}.get(through)
+    if route is None:
+        raise errors.ArgumentError("through = %r, accepted: 'noise' and 'train'" % (through,))
+    from ._abi import dpmf_audit_route
+
+    with KeyBuffer(create_key() if key is None else key) as memory:
+        return _audit(
+            "dpmf_audit_create",
+            _check(mechanism),
+            (),
+            threads,
+            progress,
+            route=choice(dpmf_audit_route, route, "through"),
+            canaries=canaries,
+            confidence=confidence,
+            epsilon=epsilon,
+            delta=delta,
+            noise_factor=noise_factor,
+            key=ctypes.cast(memory.memory, ctypes.POINTER(ctypes.c_uint8)),
+        )
+
+
+def from_releases(
+    mechanism: Mechanism,
+    included: Any,
+    taken: Any,
+    released: Any,
+    *,
+    confidence: float = 0.95,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    threads: int = 0,
+    progress: Any = None,
+) -> Audit:
+    """The same for a run of one's own, whose canaries are in directions that are orthogonal to each other.
+
+    included   canaries booleans: by a fair coin, in or not (adjacency replace-one: one form or its opposite)
+    taken      canaries x steps booleans: the steps in which the sampler took the canary, in or out
+    released   canaries x steps numbers: what the released sums have along each canary, in clip norms
+    """
+    values = numbers(released, "released")
+    coins, steps = np.asarray(included, dtype=np.uint8), np.asarray(taken, dtype=np.uint8)
+    shape = (coins.size, _check(mechanism).steps)
+    if coins.ndim != 1 or steps.shape != shape or values.shape != shape:
+        raise errors.ArgumentError(
+            "included, taken and released have the shapes %s, %s and %s, accepted: (canaries,) and twice (canaries, %d)"
+            % (coins.shape, steps.shape, values.shape, mechanism.steps)
+        )
+    coins, steps = np.ascontiguousarray(coins), np.ascontiguousarray(steps)
+    return _audit(
+        "dpmf_audit_create_from",
+        mechanism,
+        (_bytes(coins), _bytes(steps), doubles(values)),
+        threads,
+        progress,
+        canaries=coins.size,
+        confidence=confidence,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _toss(count: int, key: bytes) -> np.ndarray:
+    """Fair coins: a step of Poisson sampling with probability 1/2, under a label of its own."""
+    included = np.zeros(count, dtype=bool)
+    included[next(iter(Sampler("poisson:0.5", count, 1, key, "dpmf audit coins")))] = True
+    return included
+
+
+def torch_run(
+    mechanism: Mechanism,
+    canaries: int = 1000,
+    *,
+    clip_norm: float = 1.0,
+    key: KeyLike = None,
+    confidence: float = 0.95,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    device: Any = None,
+    **private: Any,
+) -> Audit:
+    """Canaries through dpmf.torch.
+
+    A linear model is trained by `dpmf.torch.make_private` on examples each of which has a gradient along a weight of its own,
+    of twice the clip norm, so that it must be clipped. Sampler, loader, clipping, sum, noise and step are those of any run, and
+    the attacker sees the weights after each step.
+
+    canaries    rounded up to fill the batches of the mechanism's participation
+    epsilon     the claim that is tested; None: the mechanism's own
+    private     options of make_private: clipping="ghost", chunk, process_group, ...
+    """
+    import torch
+
+    from . import torch as private_torch
+
+    _check(mechanism)
+    key = create_key() if key is None else key
+    separation = 1 if mechanism.sampling != "none" else mechanism.participation.separation
+    count = -(-canaries // separation) * separation
+    included = _toss(count, bytes(key))
+    replaced = mechanism.adjacency == "replace-one"
+    signs = np.where(included, 1.0, -1.0 if replaced else 0.0)
+    model = torch.nn.Linear(count, 1, bias=False, device=device)
+    torch.nn.init.zeros_(model.weight)
+    x = torch.diag(torch.as_tensor(2.0 * clip_norm * signs, dtype=torch.float32))
+    batches = private_torch.BatchSampler.for_mechanism(mechanism, count, key, label="dpmf audit")
+    twin = private_torch.BatchSampler.for_mechanism(mechanism, count, key, label="dpmf audit").sampler
+    taken = np.zeros((count, mechanism.steps), dtype=bool)
+    for step, batch in enumerate(twin):
+        taken[batch, step] = True
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    step_of = private_torch.make_private(
+        model,
+        optimizer,
+        mechanism,
+        clip_norm,
+        loss=lambda outputs: outputs.sum(),
+        sampler=batches,
+        key=key,
+        **{"label": "dpmf audit", **private},
+    )
+    released = np.zeros((count, mechanism.steps))
+    before = model.weight.detach().reshape(-1).double().cpu().numpy().copy()
+    for step, (examples,) in enumerate(private_torch.data_loader(torch.utils.data.TensorDataset(x), batches)):
+        step_of.step(examples.to(device) if device is not None else examples)
+        after = model.weight.detach().reshape(-1).double().cpu().numpy().copy()
+        released[:, step] = (before - after) * batches.expected_batch / clip_norm
+        before = after
+    return from_releases(
+        mechanism, included, taken, released, confidence=confidence, epsilon=epsilon, delta=delta
+    )

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit: a run that is made to be attacked, the attack, and what its success proves.
+ *
+ *     fresh key -> coins -> run with canaries -> a score for each canary -> guesses, and the size of the noise -> bounds
+ *
+ * Two bounds share the allowed probability of a false alarm, 1 - confidence, in equal parts, so that the larger of them holds
+ * with the whole confidence. Everything that touches noise, samplers and training goes through public calls: an audit can do
+ * nothing that a program of a user's could not.
+ */
+#include "audit/audit.h"
+
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { CANARIES_MIN = 20, CANARIES_MAX = 1000000 };
+
+dpmf_audit_options dpmf_audit_options_defaults(void) {
+    return (dpmf_audit_options){.canaries = 1000, .confidence = 0.95, .noise_factor = 1, .run = dpmf_run_defaults()};
+}
+
+/* ---- what is asked ---- */
+
+static dpmf_status check_options(const dpmf_audit_options *o) {
+    if (o->canaries < CANARIES_MIN || o->canaries > CANARIES_MAX)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries, accepted: %d to %d", o->canaries,
+                                CANARIES_MIN, CANARIES_MAX);
+    if (!(o->confidence >= 0.5 && o->confidence < 1))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g, accepted: 0.5 to below 1", o->confidence);
+    if (!(o->noise_factor > 0 && isfinite(o->noise_factor)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a noise factor of %g, accepted: above 0", o->noise_factor);
+    if (!(o->epsilon >= 0) || !(o->delta > 0 && o->delta < 1))
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "a claim of epsilon %g, delta %g, accepted: epsilon 0 (the mechanism's) or above, delta "
+            "between 0 and 1",
+            o->epsilon, o->delta);
+    if (o->route != DPMF_AUDIT_NOISE && o->route != DPMF_AUDIT_TRAINER)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an audit by route %d, accepted: 0 (noise) and 1 (trainer)",
+                                (int)o->route);
+    return DPMF_OK;
+}
+
+static dpmf_status check_mechanism(const dpmf_mechanism *m) {
+    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
+    if (!(dpmf_mechanism_sigma(m) > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, and claims nothing to be audited");
+    if (dpmf_strategy_rows(strategy) != dpmf_strategy_steps(strategy))
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "an audit undoes the correlation of the noise with C, which has %" PRId64
+                                " rows for %" PRId64 " steps here; accepted: a square C",
+                                dpmf_strategy_rows(strategy), dpmf_strategy_steps(strategy));
+    return DPMF_OK;
+}
+
+/* What is claimed: by the caller, by the mechanism for this delta, or by nobody, and then it is what sigma gives. */
+static dpmf_status find_claim(dpmf_audit *a) {
+    dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
+    dpmf_privacy found = {0};
+    a->result.delta = a->options.delta;
+    a->result.confidence = a->options.confidence;
+    a->result.sigma_claimed = dpmf_mechanism_sigma(a->mechanism);
+    a->result.epsilon_claimed = a->options.epsilon;
+    if (a->options.epsilon == 0 && a->options.delta == dpmf_mechanism_delta(a->mechanism))
+        a->result.epsilon_claimed = dpmf_mechanism_epsilon(a->mechanism);
+    if (a->result.epsilon_claimed > 0) return DPMF_OK;
+    how.run = a->options.run;
+    TRY(dpmf_account_epsilon(dpmf_mechanism_sigma(a->mechanism), a->options.delta, &how, &found));
+    a->result.epsilon_claimed = found.epsilon;
+    return DPMF_OK;
+}
+
+static dpmf_status open_audit(const dpmf_mechanism *mechanism, const dpmf_audit_options *options, dpmf_audit **out) {
+    const dpmf_audit_options defaults = dpmf_audit_options_defaults();
+    dpmf_audit *made = NULL;
+    dpmf_status status = DPMF_OK;
+    if (mechanism == NULL || out == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: the mechanism or out is NULL");
+    TRY(check_mechanism(mechanism));
+    TRY(dpmf_i_base_alloc(1, sizeof *made, "an audit", (void **)&made));
+    dpmf_audit_options *o = &made->options;
+    *o = options != NULL ? *options : defaults;
+    if (o->canaries == 0) o->canaries = defaults.canaries;
+    if (o->confidence == 0) o->confidence = defaults.confidence;
+    if (o->noise_factor == 0) o->noise_factor = 1;
+    if (o->delta == 0) o->delta = dpmf_mechanism_delta(mechanism);
+    made->mechanism = mechanism;
+    made->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
+    TRY_DONE(check_options(o));
+    TRY_DONE(find_claim(made));
+    *out = made;
+    made = NULL;
+done:
+    dpmf_audit_free(made);
+    return status;
+}
+
+/* ---- canaries ---- */
+
+dpmf_status dpmf_i_audit_allocate(dpmf_audit *a, int64_t canaries) {
+    if (a->steps > INT64_MAX / 16 / canaries)
+        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "%" PRId64 " canaries over %" PRId64 " steps", canaries, a->steps);
+    a->canaries = canaries;
+    TRY(dpmf_i_base_alloc(canaries, 1, "the coins", (void **)&a->included));
+    TRY(dpmf_i_base_alloc(canaries * a->steps, 1, "the steps of the canaries", (void **)&a->taken));
+    TRY(dpmf_i_base_alloc_doubles(canaries * a->steps, "what the canaries released", &a->released));
+    TRY(dpmf_i_base_alloc_doubles(canaries, "the scores", &a->score));
+    TRY(dpmf_i_base_alloc_doubles(canaries, "the scores", &a->projected));
+    return dpmf_i_base_alloc_doubles(canaries, "the scores", &a->norm);
+}
+
+/* A step of Poisson sampling with probability 1/2, which is exact in binary, under a label that nothing else has. */
+dpmf_status dpmf_i_audit_toss(dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE]) {
+    dpmf_sampler *coins = NULL;
+    dpmf_status status = DPMF_OK;
+    int64_t *heads = NULL, count = 0;
+    TRY_DONE(dpmf_i_base_alloc(a->canaries, sizeof *heads, "the coins", (void **)&heads));
+    TRY_DONE(dpmf_sampler_create("poisson:0.5", a->canaries, 1, key, "dpmf audit coins", &coins));
+    TRY_DONE(dpmf_sampler_next(coins, heads, &count));
+    for (int64_t i = 0; i < count; i++)
+        a->included[heads[i]] = 1;
+done:
+    dpmf_sampler_free(coins);
+    dpmf_i_base_free(heads);
+    return status;
+}
+
+dpmf_status dpmf_i_audit_take(dpmf_audit *a, dpmf_sampler *sampler) {
+    dpmf_status status = DPMF_OK;
+    int64_t *batch = NULL, count = 0;
+    TRY_DONE(dpmf_i_base_alloc(dpmf_sampler_capacity(sampler), sizeof *batch, "a batch", (void **)&batch));
+    for (int64_t t = 0; t < a->steps; t++) {
+        TRY_DONE(dpmf_sampler_next(sampler, batch, &count));
+        for (int64_t i = 0; i < count; i++)
+            a->taken[batch[i] * a->steps + t] = 1;
+    }
+done:
+    dpmf_i_base_free(batch);
+    return status;
+}
+
+dpmf_status dpmf_i_audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled) {
+    const dpmf_sampling sampling = dpmf_mechanism_sampling(mechanism);
+    text[0] = '\0';
+    *sampled = !dpmf_sampling_is_none(&sampling);
+    return *sampled ? dpmf_sampling_format(&sampling, text) : DPMF_OK;
+}
+
+/* ---- from a run to bounds ---- */
+
+static dpmf_status find_bounds(dpmf_audit *a) {
+    dpmf_audit_result *r = &a->result;
+    const double failure = (1 - a->options.confidence) / 2;
+    r->canaries = a->canaries;
+    for (int64_t i = 0; i < a->canaries; i++)
+        r->included += a->included[i];
+    if (r->included == 0 || r->included == a->canaries)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "%" PRId64 " of %" PRId64 " canaries are in: some must be, not all", r->included,
+                                a->canaries);
+    TRY(dpmf_i_audit_score(a));
+    TRY(dpmf_i_audit_guess(a, failure));
+    TRY(dpmf_i_audit_gaussian(a, failure));
+    r->epsilon_lower = fmax(r->epsilon_guesses, r->epsilon_gaussian);
+    return DPMF_OK;
+}
+
+/* The same mechanism with other noise, so that an audit can be seen to fail. */
+static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_run *run, dpmf_mechanism **out) {
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    about.sigma = factor * dpmf_mechanism_sigma(m);
+    about.sampling = dpmf_mechanism_sampling(m);
+    about.evaluate.adjacency = dpmf_mechanism_adjacency(m);
+    about.evaluate.sensitivity = dpmf_mechanism_sensitivity_bound(m);
+    about.evaluate.of = dpmf_mechanism_evaluation(m).sensitivity.of;
+    about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
+    about.evaluate.run = *run;
+    return dpmf_mechanism_create(dpmf_mechanism_workload(m), dpmf_mechanism_participation(m),
+                                 dpmf_mechanism_strategy(m), &about, out);
+}
+
+/* What only the run needed; coins and scores stay. */
+static void forget_run(dpmf_audit *a) {
+    dpmf_i_base_free(a->taken);
+    dpmf_i_base_free(a->released);
+    dpmf_i_base_free(a->projected);
+    dpmf_i_base_free(a->norm);
+    a->taken = NULL;
+    a->released = a->projected = a->norm = NULL;
+    a->mechanism = NULL;
+    a->options.key = NULL;
+}
+
+dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_options *options, dpmf_audit **out) {
+    dpmf_audit *a = NULL;
+    dpmf_mechanism *disturbed = NULL;
+    dpmf_status status = DPMF_OK;
+    uint8_t key[DPMF_KEY_SIZE];
+    TRY(open_audit(mechanism, options, &a));
+    if (a->options.key != NULL)
+        memcpy(key, a->options.key, sizeof key);
+    else
+        TRY_DONE(dpmf_key_create(key));
+    if (a->options.noise_factor != 1)
+        TRY_DONE(disturb(mechanism, a->options.noise_factor, &a->options.run, &disturbed));
+    const dpmf_mechanism *actual = disturbed != NULL ? disturbed : mechanism;
+    if (a->options.route == DPMF_AUDIT_TRAINER)
+        TRY_DONE(dpmf_i_audit_run_trainer(a, actual, key));
+    else
+        TRY_DONE(dpmf_i_audit_run_noise(a, actual, key));
+    TRY_DONE(find_bounds(a));
+    forget_run(a);
+    *out = a;
+    a = NULL;
+done:
+    dpmf_key_wipe(key);
+    dpmf_mechanism_free(disturbed);
+    dpmf_audit_free(a);
+    return status;
+}
+
+dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included, const uint8_t *taken,
+                                   const double *released, const dpmf_audit_options *options, dpmf_audit **out) {
+    dpmf_audit *a = NULL;
+    dpmf_status status = DPMF_OK;
+    if (included == NULL || taken == NULL || released == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: included, taken or released is NULL");
+    TRY(open_audit(mechanism, options, &a));
+    TRY_DONE(dpmf_i_audit_allocate(a, a->options.canaries));
+    for (int64_t i = 0; i < a->canaries; i++)
+        a->included[i] = included[i] != 0;
+    for (int64_t i = 0; i < a->canaries * a->steps; i++) {
+        a->taken[i] = taken[i] != 0;
+        a->released[i] = released[i];
+        if (isfinite(released[i])) continue;
+        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: a released number is not finite");
+        goto done;
+    }
+    TRY_DONE(find_bounds(a));
+    forget_run(a);
+    *out = a;
+    a = NULL;
+done:
+    dpmf_audit_free(a);
+    return status;
+}
+
+void dpmf_audit_free(dpmf_audit *a) {
+    if (a == NULL) return;
+    forget_run(a);
+    dpmf_i_base_free(a->included);
+    dpmf_i_base_free(a->score);
+    dpmf_i_base_free(a);
+}
+
+dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit) {
+    return audit != NULL ? audit->result : (dpmf_audit_result){0};
+}
+
+const double *dpmf_audit_scores(const dpmf_audit *audit) {
+    return audit != NULL ? audit->score : NULL;
+}
+
+const uint8_t *dpmf_audit_included(const dpmf_audit *audit) {
+    return audit != NULL ? audit->included : NULL;
+}

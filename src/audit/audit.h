@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Audit: what its parts share. A run (audit/noise.c, audit/trainer.c) becomes scores (audit/score.c), and those bounds. */
+#ifndef DPMF_AUDIT_H
+#define DPMF_AUDIT_H
+
+#include "base/status.h"
+
+struct dpmf_audit {
+    const dpmf_mechanism *mechanism; /* borrowed while the audit is made */
+    dpmf_audit_options options;      /* with the defaults filled in */
+    int64_t canaries, steps;
+    uint8_t *included; /* of each canary */
+    uint8_t *taken;    /* canaries x steps: the sampler took it */
+    double *released;  /* canaries x steps, in clip norms */
+    double *score;     /* of each canary */
+    double *projected; /* the released sums along C u, u the steps that took the canary, over |C u| ... */
+    double *norm;      /* ... and |C u|; 0: it was never taken */
+    double largest;    /* the most that a canary that was taken can move, as the mechanism's sensitivity counts it */
+    dpmf_audit_result result;
+};
+
+/* +1 or 0 for a canary that is in or out; +1 or -1 where neighbours replace (zero is no form of a canary then). */
+static inline double dpmf_i_audit_sign(const dpmf_audit *a, int64_t canary) {
+    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    return a->included[canary] ? 1 : replaced ? -1 : 0;
+}
+
+/* Memory for `canaries` of them, and fair coins from the key. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_allocate(dpmf_audit *audit, int64_t canaries);
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
+
+/* Which steps a sampler takes each canary in. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_take(dpmf_audit *audit, dpmf_sampler *sampler);
+
+/* The text of the mechanism's sampler; *sampled 0: it has none, and the text is empty. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled);
+
+/* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
+                                                   const uint8_t key[DPMF_KEY_SIZE]);
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_run_trainer(dpmf_audit *audit, const dpmf_mechanism *actual,
+                                                     const uint8_t key[DPMF_KEY_SIZE]);
+
+/* Fills score, projected, norm and largest. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_score(dpmf_audit *audit);
+
+/* ---- bounds ---- */
+
+/*
+ * The largest epsilon such that under (epsilon, delta) `correct` or more right ones among `guesses` about `canaries` fair coins have
+ * probability at most `failure` (audit/guesses.c); 0: none.
+ */
+double dpmf_i_audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
+
+/* The best of several ways to guess, all of which together fail with probability `failure`; tpr and fpr. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_guess(dpmf_audit *audit, double failure);
+
+/* From the size of noise and contributions (audit/gaussian.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_audit_gaussian(dpmf_audit *audit, double failure);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lower bound on epsilon from one run: Steinke, Nasr and Jagielski 2023, Theorem 5.2.
+ *
+ * m fair coins say which canaries are in; from what was released somebody guesses r of them and abstains from the rest, r fixed
+ * beforehand. If the run is (epsilon, delta)-DP, then for every v
+ *
+ *     Pr[v or more are right] <= Pr[W >= v] + m delta max_{1 <= i <= v} (2/i) Pr[v > W >= v - i],   W ~ Binomial(r, e^eps/(1+e^eps)).
+ *
+ * The right side grows with epsilon. If it is at most `failure` for the v that was seen, then no smaller epsilon is the run's, but
+ * with that probability. Nothing is assumed of noise, canaries or scores.
+ *
+ * Who guesses all must be right about the doubtful ones; who guesses few has few. The best number depends on the mechanism, and
+ * choosing it by the outcome would cost the confidence. So all of a short list are tried, each with its share of `failure`: the r
+ * canaries of the highest scores as in, or half of them so and those with the lowest as out.
+ */
+#include "audit/audit.h"
+
+#include "base/binomial.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WAYS = 7 };
+static const double PART[WAYS] = {1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01};
+static const double FPR = 0.01;
+static const double EPSILON_MAX = 50; /* e^50 guesses nobody has */
+
+/* The right side. */
+static double success_bound(int64_t m, int64_t r, int64_t v, double epsilon, double delta) {
+    const double p = 1 / (1 + exp(-epsilon)), tail = dpmf_i_base_binomial_at_least(v, r, p);
+    double worst = 0;
+    for (int64_t i = 1; i <= v; i++) {
+        const double between = dpmf_i_base_binomial_at_least(v - i, r, p) - tail;
+        worst = fmax(worst, 2 / (double)i * between);
+        if (2 / (double)(i + 1) <= worst) break; /* no later one can be more */
+    }
+    return fmin(1, tail + (double)m * delta * worst);
+}
+
+double dpmf_i_audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure) {
+    double low = 0, high = EPSILON_MAX;
+    if (guesses < 1 || success_bound(canaries, guesses, correct, 0, delta) > failure) return 0;
+    while (high - low > 1e-6 * (1 + low)) {
+        const double middle = (low + high) / 2;
+        if (success_bound(canaries, guesses, correct, middle, delta) <= failure)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- canaries in the order of their scores ---- */
+
+typedef struct ranked {
+    double score;
+    int64_t canary; /* so that the order is one of its own where scores are equal */
+    int included;
+} ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? 1 : -1;
+    return x->canary < y->canary ? -1 : 1;
+}
+
+static dpmf_status rank_all(const dpmf_audit *a, ranked **out) {
+    TRY(dpmf_i_base_alloc(a->canaries, sizeof **out, "the ranks of the canaries", (void **)out));
+    for (int64_t i = 0; i < a->canaries; i++)
+        (*out)[i] = (ranked){a->score[i], i, a->included[i]};
+    qsort(*out, (size_t)a->canaries, sizeof **out, compare_ranked);
+    return DPMF_OK;
+}
+
+/* ---- guesses ---- */
+
+static void guess_some(dpmf_audit *a, const ranked *order, int64_t in, int64_t out, double failure) {
+    int64_t correct = 0;
+    for (int64_t i = 0; i < in; i++)
+        correct += order[i].included;
+    for (int64_t i = 0; i < out; i++)
+        correct += !order[a->canaries - 1 - i].included;
+    const double epsilon = dpmf_i_audit_guess_epsilon(a->canaries, in + out, correct, a->options.delta, failure);
+    if (epsilon <= a->result.epsilon_guesses && a->result.guesses > 0) return;
+    a->result.epsilon_guesses = epsilon;
+    a->result.guesses = in + out;
+    a->result.correct = correct;
+}
+
+/* The most canaries found while at most FPR of the others are accused. */
+static void find_rates(dpmf_audit *a, const ranked *order) {
+    const int64_t out = a->canaries - a->result.included;
+    int64_t found = 0, accused = 0;
+    for (int64_t i = 0; i < a->canaries; i++) {
+        found += order[i].included;
+        accused += !order[i].included;
+        if ((double)accused > FPR * (double)out) break;
+        a->result.tpr = (double)found / (double)a->result.included;
+        a->result.fpr = (double)accused / (double)out;
+    }
+}
+
+dpmf_status dpmf_i_audit_guess(dpmf_audit *a, double failure) {
+    ranked *order = NULL;
+    TRY(rank_all(a, &order));
+    for (int i = 0; i < WAYS; i++) {
+        const int64_t r = (int64_t)ceil(PART[i] * (double)a->canaries), half = r / 2;
+        guess_some(a, order, r, 0, failure / (2 * WAYS));
+        guess_some(a, order, half, r - half, failure / (2 * WAYS));
+    }
+    find_rates(a, order);
+    dpmf_i_base_free(order);
+    return DPMF_OK;
+}
