@@ -6,6 +6,7 @@ typedef float vf __attribute__((vector_size(32)));
 typedef double vd __attribute__((vector_size(32)));
 typedef uint32_t vu __attribute__((vector_size(32)));
 typedef uint64_t vl __attribute__((vector_size(32)));
+typedef int64_t vs __attribute__((vector_size(32)));
 
 enum { BATCH_UNITS = 1 };
 
@@ -124,6 +125,10 @@ ALWAYS int any_small_l(vl a, vl b) {
     const __m256i x = _mm256_cmpeq_epi64((__m256i)(a >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL), none);
     const __m256i y = _mm256_cmpeq_epi64((__m256i)(b >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL), none);
     return _mm256_movemask_epi8(_mm256_or_si256(x, y)) != 0;
+}
+
+ALWAYS int any_nan(vd a, vd b) {
+    return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_UNORD_Q)) != 0;
 }
 
 /* The cosine goes to x, or to y where bit 30 (62) is set; blendv looks at the top bit. */
