@@ -123,8 +123,11 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
+    plan->exact = o->exact;
+    if (o->exact > 0) plan->size = sizeof(double);
     plan->mapped = o->scratch != NULL; /* kept by the routes that have a use for it */
     choose_route(plan, o->lookahead);
+    if (o->exact > 0) TRY(dpmf_i_noise_exact_usable(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);
