@@ -1167,6 +1167,8 @@ typedef struct dpmf_noise_options {
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
     int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
     dpmf_run run;        /* threads; progress of seeking */
+    int exact;           /* 1: the exact release, see below; rows are double, whatever `precision` says */
+    double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
     const dpmf_noise_maker *maker; /* experimental: NULL, or who makes the rows */
 } dpmf_noise_options;
 
@@ -1239,6 +1241,34 @@ DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);     /* clip x sigma x
 DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is taken */
 
 /* ---- expert ---- */
+
+/*
+ * The exact release (docs/exactness.md): sums of contributions on a grid, noise on the same grid, and a guarantee that
+ * holds for the numbers that a computer releases, low-order bits included. A row is a whole number of grid steps in each
+ * coordinate: dpmf_noise_next gives it as doubles, which hold it exactly, and dpmf_noise_add_whole adds it to sums that are
+ * 64-bit integers of grid steps; dpmf_noise_add is refused, because a sum in floating point rounds. Contributions go on the
+ * grid by dpmf_clip_add and the like, each clipped in integers. The noise's scale is that of a sensitivity that includes
+ * what rounding and arithmetic of the recursion can add: dpmf_noise_sensitivity, and, before there is a stream,
+ * dpmf_exact_plan (grid 0: chosen; NULL run: the defaults).
+ *
+ * DPMF_ERROR_UNSUPPORTED for strategies without a square form (trees, low rank, shared seeds, Fourier), for a user's own,
+ * and where a sampling's account is not proven for it.
+ */
+typedef struct dpmf_exact {
+    double grid;        /* a power of two */
+    double sensitivity; /* of the exact release: the strategy's, and the two that follow */
+    double rounding;    /* the grid's part */
+    double arithmetic;  /* the part of what is fed back in double */
+    double scale;       /* clip x sigma x sensitivity */
+} dpmf_exact;
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_exact_plan(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                                                     double grid, const dpmf_run *run, dpmf_exact *out);
+
+/* The next row of an exact stream added to segments of int64_t, in grid steps. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments,
+                                                          const dpmf_segment *segment);
+DPMF_API double dpmf_noise_grid(const dpmf_noise *noise);        /* 0: not exact */
+DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* what the scale is made of */
 
 /* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,

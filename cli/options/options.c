@@ -822,7 +822,8 @@ const option_row options[OPTION_TOTAL] = {
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
+                    .verbs =
+                        DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
                     .help = "write there" /* options/tour.c has the words of each verb */},
     [OPTION_MARKDOWN] = {.name = "markdown",
                          .kind = KIND_FLAG,

@@ -52,6 +52,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_seed_open_with(const struct dpmf_i_ker
 void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
                              size_t count, void *out);
 
+/*
+ * out[i] = the exact rounding of scale x N[row, first + i] to a whole number, held in a double; N standard normal, another
+ * stream than Z. The same in every other way; 2^-10 <= scale <= 2^45 (docs/exactness.md).
+ */
+void dpmf_i_crypto_seed_fill_wholes(const dpmf_i_crypto_seed *seed, double scale, uint64_t row, uint64_t first,
+                                    size_t count, double *out);
+
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
 /* DPMF_ERROR_IO: "cannot read the key file 'x': No such file or directory"; `error` is an errno. */

@@ -55,41 +55,61 @@ static void spoil(dpmf_precision precision, size_t count, void *out) {
             ((double *)out)[i] = NAN;
 }
 
-static void fill_groups(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t group,
-                        size_t groups, void *out) {
-    const int good = precision == DPMF_FLOAT32 ? seed->kernels->floats(&seed->key, row, group, groups, out)
-                                               : seed->kernels->doubles(&seed->key, row, group, groups, out);
-    if (!good) spoil(precision, groups * DPMF_I_KERNELS_SEED_GROUP, out);
+/* What is asked for: `scale` > 0 for exactly rounded numbers, in double. */
+typedef struct request {
+    const dpmf_i_crypto_seed *seed;
+    dpmf_precision precision;
+    double scale;
+    uint64_t row;
+} request;
+
+static void fill_groups(const request *r, uint64_t group, size_t groups, void *out) {
+    const dpmf_i_kernels_seed_set *kernels = r->seed->kernels;
+    const dpmf_i_kernels_seed_key *key = &r->seed->key;
+    const int good = r->scale > 0                   ? kernels->wholes(key, r->row, group, groups, r->scale, out)
+                     : r->precision == DPMF_FLOAT32 ? kernels->floats(key, r->row, group, groups, out)
+                                                    : kernels->doubles(key, r->row, group, groups, out);
+    if (!good) spoil(r->precision, groups * DPMF_I_KERNELS_SEED_GROUP, out);
 }
 
 /* Numbers skip .. skip + count - 1 of a group. */
-static void fill_part(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t group,
-                      size_t skip, size_t count, void *out) {
-    const size_t size = size_of(precision);
+static void fill_part(const request *r, uint64_t group, size_t skip, size_t count, void *out) {
+    const size_t size = size_of(r->precision);
     union {
         float floats[DPMF_I_KERNELS_SEED_GROUP];
         double doubles[DPMF_I_KERNELS_SEED_GROUP];
     } whole;
-    fill_groups(seed, precision, row, group, 1, &whole);
+    fill_groups(r, group, 1, &whole);
     memcpy(out, (const char *)&whole + skip * size, count * size);
     dpmf_i_crypto_wipe(&whole, sizeof whole);
 }
 
-void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
-                             size_t count, void *out) {
-    const size_t size = size_of(precision), skip = (size_t)(first % DPMF_I_KERNELS_SEED_GROUP);
+static void fill(const request *r, uint64_t first, size_t count, void *out) {
+    const size_t size = size_of(r->precision), skip = (size_t)(first % DPMF_I_KERNELS_SEED_GROUP);
     uint64_t group = first / DPMF_I_KERNELS_SEED_GROUP;
     char *to = out;
-    assert(row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0);
+    assert(r->row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0);
     assert(count == 0 || first + (count - 1) >= first);
     if (skip > 0 && count > 0) {
         const size_t here = count < DPMF_I_KERNELS_SEED_GROUP - skip ? count : DPMF_I_KERNELS_SEED_GROUP - skip;
-        fill_part(seed, precision, row, group++, skip, here, to);
+        fill_part(r, group++, skip, here, to);
         to += here * size;
         count -= here;
     }
     const size_t groups = count / DPMF_I_KERNELS_SEED_GROUP, rest = count % DPMF_I_KERNELS_SEED_GROUP;
-    if (groups > 0) fill_groups(seed, precision, row, group, groups, to);
-    if (rest > 0)
-        fill_part(seed, precision, row, group + groups, 0, rest, to + groups * DPMF_I_KERNELS_SEED_GROUP * size);
+    if (groups > 0) fill_groups(r, group, groups, to);
+    if (rest > 0) fill_part(r, group + groups, 0, rest, to + groups * DPMF_I_KERNELS_SEED_GROUP * size);
+}
+
+void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
+                             size_t count, void *out) {
+    const request r = {seed, precision, 0, row};
+    fill(&r, first, count, out);
+}
+
+void dpmf_i_crypto_seed_fill_wholes(const dpmf_i_crypto_seed *seed, double scale, uint64_t row, uint64_t first,
+                                    size_t count, double *out) {
+    const request r = {seed, DPMF_FLOAT64, scale, row};
+    assert(dpmf_i_kernels_seed_is_scale(scale));
+    fill(&r, first, count, out);
 }

@@ -9,6 +9,7 @@
 #include "kernels/multiply.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
+#include "kernels/whole.h"
 
 #include <stddef.h>
 
@@ -45,3 +46,4 @@ KERNEL(dpmf_i_kernels_ladder, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL_WITH(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES, IF_X86_64(dpmf_i_kernels_seed_vaes))
 KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_whole, DPMF_I_KERNELS_ISA_PLAIN)

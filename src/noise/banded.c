@@ -89,6 +89,15 @@ static void prepare_feedback(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     }
 }
 
+/* The seed of row r of the group: in an exact stream it is added as it is, so it comes divided by C[t,t]. */
+static void fill_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const shared *head, const group *g,
+                     int r, char *out) {
+    if (s->plan.exact > 0)
+        dpmf_i_noise_fill_whole(s, tile, (uint64_t)(g->seed + r), ((const double *)head->factor)[g->factor + r], out);
+    else
+        dpmf_i_noise_fill_seed(s, tile, (uint64_t)(g->seed + r), out);
+}
+
 static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
                                int64_t rows) {
     const shared *head = (const shared *)s->shared;
@@ -98,7 +107,7 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
     for (int64_t k = 0; k < head->groups; k++) {
         const group *g = &head->group[k];
         for (int r = 0; r < g->rows; r++)
-            dpmf_i_noise_fill_seed(s, tile, (uint64_t)(g->seed + r), scratch + (size_t)(r * tile->count) * plan->size);
+            fill_one(s, tile, head, g, r, scratch + (size_t)(r * tile->count) * plan->size);
         dpmf_i_kernels_feedback job = {.count = tile->count,
                                        .lags = plan->lags,
                                        .past = g->past,
@@ -111,7 +120,7 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
                                        .near = g->near,
                                        .seed = scratch,
                                        .ring = tile->slots};
-        s->kernels->feedback(&job);
+        (plan->exact > 0 ? s->wholes->feedback : s->kernels->feedback)(&job);
     }
 }
 
@@ -134,6 +143,7 @@ static void feedback_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_nois
 }
 
 static const dpmf_i_noise_route FEEDBACK = {.holds = 1,
+                                            .exact = DPMF_I_NOISE_EXACT_FEEDBACK,
                                             .has_state = 1,
                                             .prepare = prepare_feedback,
                                             .make = make_feedback_rows,

@@ -24,7 +24,7 @@ enum { REPLAY = 64 };
 static const int64_t CACHE = 26000;
 
 static int64_t weight_count(const dpmf_i_noise_plan *plan) {
-    return 2 * plan->slots + 2; /* a BLT has one less */
+    return 2 * plan->slots + 2; /* a BLT has one less, unless it is exact */
 }
 
 typedef struct shared {
@@ -46,6 +46,7 @@ static void fill_blt(dpmf_i_noise_stream *s, const dpmf_i_strategy_blt_parameter
         dpmf_i_noise_put(s, weight, c->count + j, c->gap[j]);
     }
     dpmf_i_noise_put(s, weight, 2 * c->count, factor);
+    if (s->plan.exact > 0) dpmf_i_noise_put(s, weight, 2 * c->count + 1, 1 / factor);
 }
 
 static void fill_tvblt(dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double factor,
@@ -75,6 +76,12 @@ static void prepare_states(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     }
 }
 
+/* Of an exact row: what its own seed is multiplied by. */
+static double own_weight(const dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_parameters *tv, int64_t r) {
+    const double *weight = (const double *)weights_at(s, r);
+    return tv == NULL ? weight[2 * s->plan.slots] : weight[0] * weight[1 + 2 * s->plan.slots];
+}
+
 static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
@@ -87,14 +94,14 @@ static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_til
     for (int64_t r = 0; r < rows; r++) {
         if ((head->step + r) % plan->length == 0)
             memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
-        dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
         job.weight = weights_at(s, r);
-        if (tv == NULL)
-            s->kernels->blt(&job);
-        else if (tv->order == 1)
-            s->kernels->tvblt(&job);
-        else
-            s->kernels->tvblt_second(&job);
+        if (plan->exact > 0) {
+            dpmf_i_noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, tv, r), scratch);
+            (tv == NULL ? s->wholes->blt : tv->order == 1 ? s->wholes->tvblt : s->wholes->tvblt_second)(&job);
+        } else {
+            dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
+            (tv == NULL ? s->kernels->blt : tv->order == 1 ? s->kernels->tvblt : s->kernels->tvblt_second)(&job);
+        }
     }
 }
 
@@ -114,8 +121,12 @@ static void state_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_r
     out->weight = weights_at(s, 0);
 }
 
-static const dpmf_i_noise_route STATES = {
-    .has_state = 1, .prepare = prepare_states, .make = make_state_rows, .row = state_row, .recipe = state_recipe};
+static const dpmf_i_noise_route STATES = {.exact = DPMF_I_NOISE_EXACT_STATES,
+                                          .has_state = 1,
+                                          .prepare = prepare_states,
+                                          .make = make_state_rows,
+                                          .row = state_row,
+                                          .recipe = state_recipe};
 
 void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
     plan->route = &STATES;

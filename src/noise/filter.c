@@ -41,7 +41,8 @@ typedef struct shared {
     double *row;
     group *group;
     char *factor;
-    double *w; /* length x leaf_rows */
+    double *w;   /* length x leaf_rows */
+    double *own; /* exact: W[t,t] of every step */
 } shared;
 
 static int64_t part(int64_t count, size_t size) {
@@ -61,13 +62,16 @@ static shared *filter_parts(const dpmf_i_noise_stream *s) {
     head->factor = at;
     at += part(plan->ahead * (plan->lags + ROWS), plan->size);
     head->w = (double *)at;
+    at += is_whole(plan) ? part(plan->length * plan->leaf_rows, sizeof(double)) : 0;
+    head->own = (double *)at;
     return head;
 }
 
 static int64_t shared_bytes(const dpmf_i_noise_plan *plan) {
     int64_t terms = plan->ahead * (plan->lags + ROWS);
     return part(1, sizeof(shared)) + part(plan->lags, sizeof(double)) + part(plan->ahead, sizeof(group)) +
-           part(terms, plan->size) + (is_whole(plan) ? part(plan->length * plan->leaf_rows, sizeof(double)) : 0);
+           part(terms, plan->size) + (is_whole(plan) ? part(plan->length * plan->leaf_rows, sizeof(double)) : 0) +
+           (plan->exact > 0 ? part(plan->strategy->steps, sizeof(double)) : 0);
 }
 
 /* Is W[t, .] of the leaf lower triangular? A strategy with more seeds than steps may use all of them. */
@@ -86,6 +90,8 @@ static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g,
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
         double value = is_whole(plan) ? factor * head->w[local * plan->leaf_rows + u] : head->row[local - u];
+        /* An exact row's own seed is added last, and the others come multiplied by their own weights. */
+        if (plan->exact > 0) value = u == local ? 0 : value / head->own[t - local + u];
         dpmf_i_noise_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
     }
 }
@@ -139,6 +145,14 @@ static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
     s->kernels->accumulate(&job);
 }
 
+/* The seeds of exact streams are as many as the steps, so that row and step are the same number. */
+static void fill_one_seed(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
+    if (s->plan.exact > 0)
+        dpmf_i_noise_fill_whole(s, tile, row, ((const shared *)s->shared)->own[row], out);
+    else
+        dpmf_i_noise_fill_seed(s, tile, row, out);
+}
+
 /* The groups first..last-1, which are in one block: all their seeds, chunk by chunk. */
 static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t first,
                        int64_t last) {
@@ -148,8 +162,7 @@ static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
     for (int64_t u = head->group[first].from[0]; u < to; u += count) {
         count = dpmf_i_noise_at_most(CHUNK, to - u);
         for (int64_t k = 0; k < count; k++)
-            dpmf_i_noise_fill_seed(s, tile, end->seeds + (uint64_t)(u + k),
-                                   scratch + (size_t)(k * tile->count) * s->plan.size);
+            fill_one_seed(s, tile, end->seeds + (uint64_t)(u + k), scratch + (size_t)(k * tile->count) * s->plan.size);
         for (int64_t g = first; g < last; g++)
             add_seeds(s, tile, scratch, &head->group[g], u, count);
     }
@@ -164,6 +177,10 @@ static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
             last++;
         make_block(s, tile, scratch, first, last);
     }
+    for (int64_t r = 0; r < rows && s->plan.exact > 0; r++) {
+        fill_one_seed(s, tile, (uint64_t)(head->step + r), scratch);
+        s->wholes->finish(tile->count, (const double *)scratch, (double *)rows_of(s, tile, scratch) + r * tile->count);
+    }
 }
 
 static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
@@ -172,14 +189,33 @@ static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise
     return rows_of(s, tile, scratch) + (size_t)((t - head->step) * tile->count) * s->plan.size;
 }
 
+static dpmf_status start_own(dpmf_i_noise_stream *s) {
+    shared *head = filter_parts(s);
+    const dpmf_strategy *c = s->plan.strategy;
+    for (int64_t t = 0; t < c->steps && s->plan.exact > 0; t++) {
+        const int64_t local = t % s->plan.length;
+        if (is_whole(&s->plan)) {
+            head->own[t] = dpmf_i_noise_route_factor(&s->plan, t) * head->w[local * s->plan.leaf_rows + local];
+        } else {
+            c->ops->inverse_row(c, t, head->row);
+            head->own[t] = head->row[0];
+        }
+    }
+    return DPMF_OK;
+}
+
 /* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
 static dpmf_status start_whole(dpmf_i_noise_stream *s) {
     const dpmf_strategy *leaf = s->plan.leaf;
     const double *matrix = dpmf_i_strategy_dense_matrix(leaf);
     double *w = filter_parts(s)->w;
-    if (matrix == NULL) return dpmf_i_strategy_left_inverse(leaf, w);
+    if (matrix == NULL) {
+        TRY(dpmf_i_strategy_left_inverse(leaf, w));
+        return start_own(s);
+    }
     memcpy(w, matrix, (size_t)(leaf->steps * leaf->steps) * sizeof *w);
-    return dpmf_i_base_lower_invert(leaf->steps, w);
+    TRY(dpmf_i_base_lower_invert(leaf->steps, w));
+    return start_own(s);
 }
 
 static void filter_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
@@ -193,9 +229,15 @@ static void filter_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_
     out->weight = head->factor;
 }
 
-static const dpmf_i_noise_route FILTER = {
-    .holds = 1, .prepare = prepare_filter, .make = make_filtered_rows, .row = filtered_row, .recipe = filter_recipe};
+static const dpmf_i_noise_route FILTER = {.holds = 1,
+                                          .exact = DPMF_I_NOISE_EXACT_FILTER,
+                                          .prepare = prepare_filter,
+                                          .make = make_filtered_rows,
+                                          .row = filtered_row,
+                                          .start = start_own,
+                                          .recipe = filter_recipe};
 static const dpmf_i_noise_route WHOLE = {.holds = 1,
+                                         .exact = DPMF_I_NOISE_EXACT_FILTER,
                                          .prepare = prepare_filter,
                                          .make = make_filtered_rows,
                                          .row = filtered_row,
@@ -240,6 +282,10 @@ static void make_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile
     const shared *head = (const shared *)s->shared;
     char *x = scratch + (size_t)tile->count * s->plan.size;
     (void)rows;
+    if (s->plan.exact > 0) {
+        dpmf_i_noise_fill_whole(s, tile, (uint64_t)head->step, head->weight, scratch);
+        return;
+    }
     if (head->weight == 1) {
         dpmf_i_noise_fill_seed(s, tile, (uint64_t)head->step, scratch);
         return;
@@ -262,7 +308,8 @@ static void recipe_one(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_rec
     out->weight = &head->factor;
 }
 
-static const dpmf_i_noise_route ONE = {.prepare = prepare_one, .make = make_one, .row = row_one, .recipe = recipe_one};
+static const dpmf_i_noise_route ONE = {
+    .exact = DPMF_I_NOISE_EXACT_OWN, .prepare = prepare_one, .make = make_one, .row = row_one, .recipe = recipe_one};
 
 void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;

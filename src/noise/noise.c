@@ -40,6 +40,7 @@ static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
                                 "count = %" PRId64 ", accepted 1 to %" PRId64 " (dim less the offset), or 0 for that",
                                 o->count, dim - o->offset);
     if (o->count == 0) o->count = dim - o->offset;
+    if (o->exact) o->precision = DPMF_FLOAT64;
     return DPMF_OK;
 }
 
@@ -84,6 +85,7 @@ static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
                                          .first = o->offset,
                                          .count = o->count,
                                          .lookahead = o->lookahead,
+                                         .exact = o->exact != 0,
                                          .scratch = o->scratch,
                                          .maker = o->maker};
 }
@@ -102,6 +104,7 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
     binding->count = o->count;
     binding->clip = clip;
     binding->precision = o->precision;
+    binding->grid = o->grid;
     return dpmf_i_noise_binding_keys(key, binding);
 }
 
@@ -127,7 +130,8 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
-    const dpmf_i_noise_stream_options wanted = stream_options(o);
+    dpmf_i_noise_stream_options wanted = stream_options(o);
+    if (o->exact) wanted.exact = noise->scale / o->grid;
     noise->pid = getpid();
     noise->run = o->run;
     noise->replay = o->replay != 0;
@@ -160,10 +164,13 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
             "the mechanism's sensitivity is known as %s %s only: noise of that size protects nobody",
             sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
-    const double scale = clip * sigma * sensitivity->value;
-    TRY(check_scale(o.precision, scale, "clip x sigma x sensitivity"));
+    dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
+    TRY(check_scale(o.precision, release.scale, "clip x sigma x sensitivity"));
+    if (o.exact) TRY(dpmf_exact_plan(mechanism, dim, clip, o.grid, &o.run, &release));
+    o.grid = release.grid;
     TRY(dpmf_i_base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
-    noise->scale = scale;
+    noise->scale = release.scale;
+    noise->sensitivity = release.sensitivity;
     noise->calibrated = mechanism->sigma > 0;
     TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
     TRY_DONE(create_checked(noise, mechanism, key, &o));
@@ -249,7 +256,8 @@ static void prefetch_next(dpmf_noise *noise) {
     dpmf_i_noise_prefetch_ask(noise->prefetch);
 }
 
-static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t segments, const dpmf_segment *segment) {
+static dpmf_status hand_out(dpmf_noise *noise, double scale, dpmf_i_noise_how how, int64_t segments,
+                            const dpmf_segment *segment) {
     if (noise->elsewhere)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are made elsewhere (options: maker)");
     TRY(dpmf_i_noise_check_row(noise));
@@ -258,9 +266,9 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
     TRY(take_position(noise));
     TRY(dpmf_i_noise_reserve(noise));
     if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
-        TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, add, segments, segment));
+        TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, how, segments, segment));
     else
-        TRY(dpmf_i_noise_stream_emit(noise->stream, scale, add, segments, segment));
+        TRY(dpmf_i_noise_stream_emit(noise->stream, scale, how, segments, segment));
     noise->step++;
     noise->bound = 0;
     prefetch_next(noise);
@@ -270,7 +278,7 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, int add, int64_t se
 dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
     TRY(dpmf_i_noise_check_usable(noise));
     const dpmf_segment whole = {row, noise->binding.count};
-    return hand_out(noise, noise->scale, 0, 1, &whole);
+    return hand_out(noise, noise->binding.grid > 0 ? noise->binding.grid : noise->scale, DPMF_I_NOISE_STORE, 1, &whole);
 }
 
 dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
@@ -281,8 +289,18 @@ dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
 
 dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
     TRY(dpmf_i_noise_check_usable(noise));
+    if (noise->binding.grid > 0)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: its integers, in "
+                                                        "steps of the grid, go through dpmf_noise_add_whole");
     TRY(dpmf_i_noise_check_factor(noise, factor));
-    return hand_out(noise, factor * noise->scale, 1, segments, segment);
+    return hand_out(noise, factor * noise->scale, DPMF_I_NOISE_ADD, segments, segment);
+}
+
+dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments, const dpmf_segment *segment) {
+    TRY(dpmf_i_noise_check_usable(noise));
+    if (!(noise->binding.grid > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_noise_add_whole: the stream is not exact (option exact)");
+    return hand_out(noise, noise->binding.grid, DPMF_I_NOISE_ADD_WHOLE, segments, segment);
 }
 
 dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
@@ -315,6 +333,14 @@ int dpmf_noise_in_doubt(const dpmf_noise *noise) {
 
 int64_t dpmf_noise_count(const dpmf_noise *noise) {
     return noise->binding.count;
+}
+
+double dpmf_noise_grid(const dpmf_noise *noise) {
+    return noise->binding.grid;
+}
+
+double dpmf_noise_sensitivity(const dpmf_noise *noise) {
+    return noise->sensitivity;
 }
 
 double dpmf_noise_scale(const dpmf_noise *noise) {

@@ -125,7 +125,11 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
+    plan->exact = o->exact;
+    if (o->exact > 0) plan->size = sizeof(double);
     plan->elsewhere = o->maker != NULL;
+    if (plan->elsewhere && o->exact > 0)
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
     plan->mapped = o->scratch != NULL && !plan->elsewhere; /* kept by the routes that have a use for it */
     choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
     if (plan->elsewhere && plan->route->recipe == NULL)
@@ -133,6 +137,7 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
                                 "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
                                 "dpmf_noise_add adds them",
                                 dpmf_strategy_family(strategy));
+    if (o->exact > 0) TRY(dpmf_i_noise_exact_usable(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);

@@ -14,6 +14,7 @@
 #define DPMF_NOISE_PLAN_H
 
 #include "kernels/combine.h"
+#include "kernels/whole.h"
 #include "noise/stream.h"
 #include "strategy/strategy.h"
 
@@ -32,10 +33,21 @@ typedef struct dpmf_i_noise_recipe {
     const void *weight;
 } dpmf_i_noise_recipe;
 
+/* How a route makes exact rows (docs/exactness.md). */
+typedef enum dpmf_i_noise_exact_kind {
+    DPMF_I_NOISE_EXACT_NONE = 0,
+    DPMF_I_NOISE_EXACT_OWN,      /* a row is its own seed */
+    DPMF_I_NOISE_EXACT_FEEDBACK, /* C applied to earlier rows: banded */
+    DPMF_I_NOISE_EXACT_STATES,   /* the same by buffers: BLT, TV-BLT */
+    DPMF_I_NOISE_EXACT_FILTER,   /* W applied to seeds */
+    DPMF_I_NOISE_EXACT_REPLAY    /* the same by buffers and replayed seeds */
+} dpmf_i_noise_exact_kind;
+
 typedef struct dpmf_i_noise_route {
     int holds;      /* rows made ahead stay in the slots */
     int in_doubles; /* the slots are double whatever the precision */
-    int has_state;  /* the slots are needed to go on; else they can be made again from the step alone */
+    dpmf_i_noise_exact_kind exact;
+    int has_state; /* the slots are needed to go on; else they can be made again from the step alone */
     void (*prepare)(dpmf_i_noise_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
     void (*make)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows);
     const void *(*row)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t);
@@ -47,6 +59,7 @@ typedef struct dpmf_i_noise_route {
 typedef struct dpmf_i_noise_plan {
     const dpmf_i_noise_route *route;
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
+    double exact;                                      /* as in the stream's options */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
     size_t size;                                       /* of a number */
     int64_t lags;                                      /* feedback: rows kept; filter: terms of a row at most */
@@ -67,6 +80,7 @@ struct dpmf_i_noise_stream {
     const dpmf_i_crypto_seed *seed;
     dpmf_precision precision;
     const dpmf_i_kernels_combine *kernels;
+    const dpmf_i_kernels_whole_set *wholes;
     dpmf_i_base_pool *pool;
     dpmf_noise_maker maker; /* of rows that are made elsewhere */
     pid_t owner;            /* who made it: a child must not wipe the file that it shares with its parent */
@@ -99,6 +113,9 @@ double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t);
 /* The first row of Z that step t takes. */
 uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t);
 
+/* Refuses a plan whose route has no exact rows (noise/exact.c). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_exact_usable(const dpmf_i_noise_plan *plan);
+
 /* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);
 void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
@@ -122,6 +139,13 @@ static inline void dpmf_i_noise_put(const dpmf_i_noise_stream *s, void *array, i
         ((float *)array)[i] = (float)value;
     else
         ((double *)array)[i] = value;
+}
+
+/* The exactly rounded seed of step `t`, whose weight in its own row is `weight`. */
+static inline void dpmf_i_noise_fill_whole(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row,
+                                           double weight, void *out) {
+    dpmf_i_crypto_seed_fill_wholes(s->seed, s->plan.exact * (weight < 0 ? -weight : weight), row, (uint64_t)tile->start,
+                                   (size_t)tile->count, out);
 }
 
 static inline void dpmf_i_noise_fill_seed(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row,

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "kernels/combine.h"
+#include "kernels/whole.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -48,7 +49,7 @@ static void *thread_main(void *argument) {
         if (p->phase == CLOSING) break;
         pthread_mutex_unlock(&p->mutex);
         const dpmf_i_noise_segment whole = {p->row, p->count};
-        p->status = dpmf_i_noise_stream_emit(p->stream, 1.0, 0, 1, &whole);
+        p->status = dpmf_i_noise_stream_emit(p->stream, 1.0, DPMF_I_NOISE_STORE, 1, &whole);
         if (p->status != DPMF_OK) snprintf(p->message, sizeof p->message, "%s", dpmf_last_error());
         pthread_mutex_lock(&p->mutex);
         p->phase = READY;
@@ -126,7 +127,7 @@ void dpmf_i_noise_prefetch_drop(dpmf_i_noise_prefetch *p) {
     p->pending = 0;
 }
 
-dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *p, double scale, int add, int64_t segments,
+dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *p, double scale, dpmf_i_noise_how how, int64_t segments,
                                        const dpmf_i_noise_segment *segment) {
     assert(p->pending);
     wait_ready(p);
@@ -139,7 +140,10 @@ dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *p, double scale, i
     const dpmf_i_kernels_combine *kernels = p->precision == DPMF_FLOAT32 ? &sets->single : &sets->full;
     const char *x = p->row;
     for (int64_t i = 0; i < segments; i++) {
-        if (segment[i].count > 0) (add ? kernels->add : kernels->store)(segment[i].count, scale, x, segment[i].memory);
+        if (how == DPMF_I_NOISE_ADD_WHOLE)
+            dpmf_i_kernels_whole_get()->add(segment[i].count, (const double *)x, segment[i].memory);
+        else if (segment[i].count > 0)
+            (how == DPMF_I_NOISE_ADD ? kernels->add : kernels->store)(segment[i].count, scale, x, segment[i].memory);
         x += (size_t)segment[i].count * number_size(p->precision);
     }
     return DPMF_OK;

@@ -24,8 +24,9 @@ void dpmf_i_noise_prefetch_ask(dpmf_i_noise_prefetch *prefetch);
 int dpmf_i_noise_prefetch_pending(const dpmf_i_noise_prefetch *prefetch);
 
 /* Waits for the row and stores it as dpmf_i_noise_stream_emit would have. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *prefetch, double scale, int add,
-                                                       int64_t segments, const dpmf_i_noise_segment *segment);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *prefetch, double scale,
+                                                       dpmf_i_noise_how how, int64_t segments,
+                                                       const dpmf_i_noise_segment *segment);
 
 /* Waits until the thread rests and forgets its row: the stream is the caller's again. */
 void dpmf_i_noise_prefetch_drop(dpmf_i_noise_prefetch *prefetch);

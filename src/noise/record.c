@@ -4,6 +4,7 @@
  *
  *     0 magic (16)   16 format, 20 stream version, 24 precision, 28 kind   32 steps, 40 dim, 48 offset, 56 count
  *     64 clip        72 digest of the mechanism (64)   136 SHA-256 of the label (64)   200 commitment to the key (32)
+ *     232 grid of the exact release, 0 elsewhere
  *
  * The commitment is a subkey of its own label: it says which key without giving anything of it away. It and the key of
  * the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and say what
@@ -33,10 +34,11 @@ typedef struct fields {
     double clip;
     char digest[64], label[64];
     uint8_t commitment[32];
+    double grid;
 } fields;
 
 _Static_assert(offsetof(fields, clip) == 64 && offsetof(fields, commitment) == 200, "the layout of the file");
-_Static_assert(sizeof(fields) == 232, "no padding");
+_Static_assert(sizeof(fields) == 240, "no padding");
 
 /* For messages. */
 static const char *kind_name(dpmf_i_noise_record_kind kind) {
@@ -69,6 +71,7 @@ static fields fields_of(const dpmf_i_noise_binding *binding, dpmf_i_noise_record
     f.offset = binding->offset;
     f.count = binding->count;
     f.clip = binding->clip;
+    f.grid = binding->grid;
     memcpy(f.digest, binding->digest, strlen(binding->digest));
     memcpy(f.label, binding->label, strlen(binding->label));
     memcpy(f.commitment, binding->commitment, sizeof f.commitment);
@@ -114,6 +117,14 @@ static dpmf_status compare_records(const fields *held, const fields *now, const 
                                 "the %s '%s' belongs to another stream: clip is %.17g in it and %.17g "
                                 "here",
                                 what, shown, held->clip, now->clip);
+    if ((held->grid > 0) != (now->grid > 0))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the %s '%s' belongs to another stream: it is of %s noise, and it is %s here", what,
+                                shown, held->grid > 0 ? "exact" : "plain", now->grid > 0 ? "exact" : "plain");
+    if (memcmp(&held->grid, &now->grid, sizeof held->grid) != 0)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the %s '%s' belongs to another stream: the grid is %.17g in it and %.17g here", what,
+                                shown, held->grid, now->grid);
     if (held->precision != now->precision)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the %s '%s' belongs to another stream: the precision is %s in it and %s here", what,

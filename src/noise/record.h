@@ -25,6 +25,7 @@ typedef struct dpmf_i_noise_binding {
     int64_t steps, dim, offset, count;
     double clip;
     dpmf_precision precision;
+    double grid; /* of the exact release; 0: it is not exact */
     uint8_t mac_key[32], sum_key[32], commitment[32];
 } dpmf_i_noise_binding;
 

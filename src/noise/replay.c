@@ -7,6 +7,9 @@
  *     shared     u = ((0 + g z_t) + L_0 zeta_{p,0}) + ...                 zeta_{p,i} is row n + p l + i of the same Z
  *     both       y = d ((u + h_0 x_0) + ...),   x_j <- x_j + ((rho_j - 1) x_j + beta_j u)
  *
+ * In an exact stream (docs/exactness.md) a step's own seed comes last and by itself, the earlier ones as the whole numbers
+ * that they were, divided by their own weights.
+ *
  * Rows 0..n-1 of Z are those of the steps, so those of the classes are never one of them; where the strategy is repeated,
  * block i has rows i (n + b l) on. Nothing but the buffers is kept from step to step: a row costs f + 1 or 1 + l seeds.
  */
@@ -41,7 +44,7 @@ static int64_t seeds_most(const dpmf_i_noise_plan *plan) {
 }
 
 static int64_t weight_count(const dpmf_i_noise_plan *plan) {
-    return seeds_most(plan) + 3 * plan->slots + 1;
+    return seeds_most(plan) + 3 * plan->slots + 2; /* the last: exact streams alone */
 }
 
 static char *weights_at(const dpmf_i_noise_stream *s, int64_t row) {
@@ -65,6 +68,13 @@ static double seed_weight(const dpmf_i_strategy_replay_parts *p, int64_t t, int6
     return i == 0 ? p->shared.own[t] : p->shared.weight[t * p->shared.seeds + i - 1];
 }
 
+/* W[t,t] of a step of the run. */
+static double own_weight(const dpmf_i_noise_plan *plan, int64_t t) {
+    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+    const int64_t local = t % plan->length, b = p->c.shape.period;
+    return p->c.scale[local % b] * dpmf_i_noise_route_factor(plan, t) * seed_weight(p, local, local / b);
+}
+
 static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     const dpmf_i_strategy_replay_parts *p = parts_of(plan);
@@ -73,8 +83,11 @@ static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     for (int64_t k = 0; k < rows; k++) {
         const int64_t local = (t + k) % plan->length;
         char *weight = weights_at(s, k);
-        for (int64_t i = 0; i < seeds_of(p, local); i++)
-            dpmf_i_noise_put(s, weight, i, seed_weight(p, local, i));
+        for (int64_t i = 0; i < seeds_of(p, local); i++) {
+            double value = seed_weight(p, local, i);
+            if (plan->exact > 0) value /= own_weight(plan, t + k - local + seed_row(p, local, i));
+            dpmf_i_noise_put(s, weight, i, value);
+        }
         for (int64_t j = 0; j < r; j++) {
             dpmf_i_noise_put(s, weight, most + j, p->c.h[local * r + j]);
             dpmf_i_noise_put(s, weight, most + r + j, p->c.rho[j] - 1);
@@ -82,7 +95,17 @@ static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         }
         dpmf_i_noise_put(s, weight, most + 3 * r,
                          p->c.scale[local % p->c.shape.period] * dpmf_i_noise_route_factor(plan, t + k));
+        if (plan->exact > 0)
+            dpmf_i_noise_put(s, weight, most + 3 * r + 1,
+                             seed_weight(p, local, local / p->c.shape.period) / own_weight(plan, t + k));
     }
+}
+
+static void fill_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
+    if (s->plan.exact > 0)
+        dpmf_i_noise_fill_whole(s, tile, row, own_weight(&s->plan, (int64_t)row), out);
+    else
+        dpmf_i_noise_fill_seed(s, tile, row, out);
 }
 
 /* The mix of step `local` of the block whose seeds begin at row `first`, into the scratch's row 0; seeds go behind it. */
@@ -90,15 +113,15 @@ static void mix_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
                       int64_t local, const char *weight) {
     const dpmf_i_strategy_replay_parts *p = parts_of(&s->plan);
     const size_t row = (size_t)tile->count * s->plan.size;
-    const int64_t seeds = seeds_of(p, local);
+    const int64_t seeds = seeds_of(p, local) - (s->plan.exact > 0);
     const void *chunk[CHUNK];
+    if (seeds == 0) memset(scratch, 0, row);
     for (int64_t k = 0; k < CHUNK; k++)
         chunk[k] = scratch + (size_t)(1 + k) * row;
     for (int64_t i = 0; i < seeds; i += CHUNK) {
         const int64_t count = dpmf_i_noise_at_most(CHUNK, seeds - i);
         for (int64_t k = 0; k < count; k++)
-            dpmf_i_noise_fill_seed(s, tile, first + (uint64_t)seed_row(p, local, i + k),
-                                   scratch + (size_t)(1 + k) * row);
+            fill_one(s, tile, first + (uint64_t)seed_row(p, local, i + k), scratch + (size_t)(1 + k) * row);
         if (i == 0) {
             s->kernels->sum(tile->count, count, weight, chunk, scratch);
             continue;
@@ -125,7 +148,12 @@ static void make_replay_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_ti
         if (local == 0) memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
         mix_seeds(s, tile, scratch, (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows, local, weight);
         job.weight = weight + (size_t)seeds_most(plan) * plan->size;
-        s->kernels->replay(&job);
+        if (plan->exact > 0) {
+            fill_one(s, tile, (uint64_t)t, scratch + (size_t)tile->count * plan->size);
+            s->wholes->replay(&job, (const double *)scratch + tile->count);
+        } else {
+            s->kernels->replay(&job);
+        }
     }
 }
 
@@ -152,8 +180,12 @@ static void replay_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_
     out->weight = weight;
 }
 
-static const dpmf_i_noise_route ROUTE = {
-    .has_state = 1, .prepare = prepare_replay, .make = make_replay_rows, .row = replay_row, .recipe = replay_recipe};
+static const dpmf_i_noise_route ROUTE = {.exact = DPMF_I_NOISE_EXACT_REPLAY,
+                                         .has_state = 1,
+                                         .prepare = prepare_replay,
+                                         .make = make_replay_rows,
+                                         .row = replay_row,
+                                         .recipe = replay_recipe};
 
 void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan) {
     plan->route = &ROUTE;

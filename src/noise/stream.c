@@ -73,6 +73,7 @@ dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf
     s->precision = options->precision;
     s->kernels =
         s->precision == DPMF_FLOAT32 ? &dpmf_i_kernels_combine_get()->single : &dpmf_i_kernels_combine_get()->full;
+    s->wholes = dpmf_i_kernels_whole_get();
     s->pool = pool;
     if (options->maker != NULL) s->maker = *options->maker;
     s->owner = getpid();
@@ -100,7 +101,8 @@ typedef struct task {
     dpmf_i_noise_stream *stream;
     int64_t rows;  /* to make; 0: none */
     int64_t group; /* tiles at a time */
-    int emit, add;
+    int emit;
+    dpmf_i_noise_how how;
     double scale;
     int64_t segments;
     const dpmf_i_noise_segment *segment;
@@ -122,7 +124,10 @@ static void emit_part(const task *job, int64_t at, int64_t count, const char *x,
             *before += job->segment[(*k)++].count;
         int64_t inside = at - *before, part = dpmf_i_noise_at_most(count, job->segment[*k].count - inside);
         char *y = (char *)job->segment[*k].memory + (size_t)inside * size;
-        (job->add ? s->kernels->add : s->kernels->store)(part, job->scale, x, y);
+        if (job->how == DPMF_I_NOISE_ADD_WHOLE)
+            s->wholes->add(part, (const double *)x, (int64_t *)y);
+        else
+            (job->how == DPMF_I_NOISE_ADD ? s->kernels->add : s->kernels->store)(part, job->scale, x, y);
         at += part, count -= part, x += (size_t)part * size;
     }
 }
@@ -198,14 +203,14 @@ dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t segments, const d
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, int add, int64_t segments,
+dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *s, double scale, dpmf_i_noise_how how, int64_t segments,
                                      const dpmf_i_noise_segment *segment) {
     int64_t steps = s->plan.strategy->steps;
     if (s->step >= steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
                                 (long long)s->step, (long long)(steps - 1), (long long)steps);
     TRY(dpmf_i_noise_check_segments(s->plan.count, segments, segment));
-    task job = {.stream = s, .emit = 1, .add = add, .scale = scale, .segments = segments, .segment = segment};
+    task job = {.stream = s, .emit = 1, .how = how, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
     if (s->step == s->made) job.rows = dpmf_i_noise_at_most(s->plan.ahead, steps - s->made);
     advance_rows(&job);

@@ -16,6 +16,8 @@ typedef struct dpmf_i_noise_stream_options {
     int64_t first, count; /* coordinates */
     int64_t lookahead;    /* rows made at a time per tile: 0 chosen, 1 none; never changes a bit */
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
+    double
+        exact; /* 0, or the standard deviation of a seed in steps of the grid: rows are then whole numbers, in double */
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
     const dpmf_noise_maker *maker; /* NULL, or who makes the rows: the stream then has their recipes alone */
@@ -40,10 +42,15 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t s
                                                         const dpmf_i_noise_segment *segment);
 
 /*
- * The next row: each number x of it is stored as scale * x (add = 0) or added, y += scale * x (add = 1). Never
- * allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
+ * The next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
+ * integers, y += x. Never allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream, double scale, int add,
+typedef enum dpmf_i_noise_how {
+    DPMF_I_NOISE_STORE = 0,
+    DPMF_I_NOISE_ADD,
+    DPMF_I_NOISE_ADD_WHOLE /* of exact streams alone */
+} dpmf_i_noise_how;
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream, double scale, dpmf_i_noise_how how,
                                                      int64_t segments, const dpmf_i_noise_segment *segment);
 
 int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *stream); /* of the next row */

@@ -6,6 +6,7 @@ typedef float vf __attribute__((vector_size(64)));
 typedef double vd __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
 typedef uint64_t vl __attribute__((vector_size(64)));
+typedef int64_t vs __attribute__((vector_size(64)));
 
 enum { BATCH_UNITS = 2 };
 
@@ -120,6 +121,10 @@ ALWAYS int any_small_u(vu a, vu b) {
 ALWAYS int any_small_l(vl a, vl b) {
     const __m512i least = _mm512_min_epu64((__m512i)a, (__m512i)b);
     return _mm512_cmplt_epu64_mask(least, _mm512_set1_epi64((int64_t)1 << DPMF_I_KERNELS_SEED_DOUBLE_SMALL)) != 0;
+}
+
+ALWAYS int any_nan(vd a, vd b) {
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_UNORD_Q) != 0;
 }
 
 /* The cosine goes to x, or to y where bit 30 (62) is set. */

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define ALWAYS static inline
+#define LESS(a, b) ((uint64_t)0 - (uint64_t)((a) < (b)))
+#define MORE_THAN_4(a) ((uint64_t)0 - (uint64_t)((a) > 4))
 
 typedef float vf;
 typedef double vd;
@@ -197,11 +199,14 @@ typedef struct source {
     int *good;
 } source;
 
-static void more_bits(const source *from, dpmf_i_kernels_seed_domain domain, uint64_t index, uint8_t out[16]) {
-    if (from->words != NULL)
+static int more_bits(const source *from, dpmf_i_kernels_seed_domain domain, uint64_t index, uint8_t out[16]) {
+    if (from->words != NULL) {
         memcpy(out, from->words->more + 16 * index, 16);
-    else if (!keystream(from->key, dpmf_i_kernels_seed_high(domain, from->row), index, 1, out))
-        *from->good = 0;
+        return 1;
+    }
+    if (keystream(from->key, dpmf_i_kernels_seed_high(domain, from->row), index, 1, out)) return 1;
+    *from->good = 0;
+    return 0;
 }
 
 #include "kernels/seed/units.inc"
@@ -224,6 +229,19 @@ static void doubles_of_unit(const source *from, uint64_t index, const uint8_t *b
         if (words[i] >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL != 0)
             make_doubles(words[i], words[i + UNIT], &none, 0, &out[i], &out[i + UNIT]);
     small_doubles(from, index, bytes, out);
+}
+
+static int wholes_of_unit(const source *from, uint64_t index, const uint8_t *bytes, double scale, int digits,
+                          double *out) {
+    uint64_t words[2 * UNIT];
+    pending none = {0};
+    memcpy(words, bytes, sizeof words);
+    for (size_t i = 0; i < UNIT && digits == 0; i++) {
+        out[i] = NAN; /* of small words, whose shift is not defined here */
+        if (words[i] >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL != 0)
+            make_wholes(words[i], words[i + UNIT], scale, &none, 0, &out[i], &out[i + UNIT]);
+    }
+    return open_wholes(from, index, bytes, scale, digits, out);
 }
 
 static int floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
@@ -260,6 +278,24 @@ static int doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t gr
     return good;
 }
 
+static int wholes(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale,
+                  double *out) {
+    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_WHOLES, row),
+                   first = group * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
+    const size_t blocks = groups * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
+    uint8_t bytes[16 * AT_ONCE];
+    int good = 1;
+    const source from = {key, row, NULL, &good};
+    for (size_t done = 0; done < blocks && good;) {
+        const size_t some = blocks - done < AT_ONCE ? blocks - done : AT_ONCE;
+        good = keystream(key, high, first + done, some, bytes);
+        for (size_t i = 0; i < some && good; i += UNIT)
+            good = wholes_of_unit(&from, first + done + i, bytes + 16 * i, scale, 0, out + 2 * (done + i));
+        done += some;
+    }
+    return good;
+}
+
 static void floats_of(const dpmf_i_kernels_seed_words *words, float *out) {
     const source from = {NULL, 0, words, NULL};
     for (size_t block = 0; block < DPMF_I_KERNELS_SEED_FLOAT_BLOCKS; block += UNIT)
@@ -272,6 +308,12 @@ static void doubles_of(const dpmf_i_kernels_seed_words *words, double *out) {
         doubles_of_unit(&from, block, words->words + 16 * block, out + 2 * block);
 }
 
+static void wholes_of(const dpmf_i_kernels_seed_words *words, double scale, int digits, double *out) {
+    const source from = {NULL, 0, words, NULL};
+    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
+        wholes_of_unit(&from, block, words->words + 16 * block, scale, digits, out + 2 * block);
+}
+
 extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref;
-const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref = {"ref",  open_key, close_key, keystream,
-                                                         floats, doubles,  floats_of, doubles_of};
+const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref = {"ref",   open_key,  close_key,  keystream, floats,
+                                                         doubles, floats_of, doubles_of, wholes,    wholes_of};

@@ -17,8 +17,10 @@
 typedef enum dpmf_i_kernels_seed_domain {
     DPMF_I_KERNELS_SEED_FLOATS = 0,
     DPMF_I_KERNELS_SEED_DOUBLES,
-    DPMF_I_KERNELS_SEED_FLOATS_MORE, /* a block for each radius word of floats, used where the word is small */
-    DPMF_I_KERNELS_SEED_DOUBLES_MORE /* the same for doubles */
+    DPMF_I_KERNELS_SEED_FLOATS_MORE,  /* a block for each radius word of floats, used where the word is small */
+    DPMF_I_KERNELS_SEED_DOUBLES_MORE, /* the same for doubles */
+    DPMF_I_KERNELS_SEED_WHOLES,       /* exactly rounded numbers */
+    DPMF_I_KERNELS_SEED_WHOLES_MORE   /* DPMF_I_KERNELS_SEED_WHOLE_BLOCKS blocks for each of their words */
 } dpmf_i_kernels_seed_domain;
 
 enum {
@@ -44,7 +46,7 @@ typedef struct dpmf_i_kernels_seed_key {
 /* Bytes in the place of AES blocks, for tests: all blocks of one group, and a block more for each of their words. */
 typedef struct dpmf_i_kernels_seed_words {
     const uint8_t *words; /* 256 bytes for floats, 512 for doubles */
-    const uint8_t *more;  /* 1024 bytes: 64 blocks */
+    const uint8_t *more;  /* 1024 bytes: 64 blocks; for exactly rounded numbers 16 times that */
 } dpmf_i_kernels_seed_words;
 
 /* Functions that return int return 1, or 0 if libcrypto refused to encrypt (the portable set alone can). */
@@ -60,11 +62,20 @@ typedef struct dpmf_i_kernels_seed_set {
     /* one group from given words */
     void (*floats_of)(const dpmf_i_kernels_seed_words *words, float out[DPMF_I_KERNELS_SEED_GROUP]);
     void (*doubles_of)(const dpmf_i_kernels_seed_words *words, double out[DPMF_I_KERNELS_SEED_GROUP]);
+    /* the same for scale x normal numbers, exactly rounded to whole ones: docs/exactness.md; scales as in whole.h */
+    int (*wholes)(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale,
+                  double *out);
+    /* `digits` 0: as wholes() does it; else all by kernels/seed/whole.c, from so many words on */
+    void (*wholes_of)(const dpmf_i_kernels_seed_words *words, double scale, int digits,
+                      double out[DPMF_I_KERNELS_SEED_GROUP]);
 } dpmf_i_kernels_seed_set;
 
 /* The pair of normal numbers of a small radius word (below 2^20; 2^49 for doubles): scalar, the same for all sets. */
 void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y);
 void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y);
+
+/* What can be called with the scale of exactly rounded numbers. */
+int dpmf_i_kernels_seed_is_scale(double scale);
 
 /*
  * The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). A machine

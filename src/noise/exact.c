@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exact release: integers in, integers out (docs/exactness.md has the theorem and its proof). Contributions are on the
+ * grid xi, seeds are exactly rounded normal numbers on it, and
+ *
+ *     m_t = z_t - R(f_t(m_0, ..., m_{t-1})),   released: S_t + m_t.
+ *
+ * Here: which grid, and the sensitivity of what is released. The shift that a unit causes differs from C Delta by at most
+ * (xi + 2 eta) spread sqrt(dim) in norm, eta = arithmetic x scale, scale = clip sigma (s + a); so with K = spread sqrt(dim)
+ *
+ *     a clip = (xi + 2 arithmetic clip sigma (s + a)) K,
+ *
+ * which is solved for a: noise of sigma (s + a) clip protects what is released as sigma says. Independent noise needs none.
+ */
+#include "noise/exact.h"
+
+#include "kernels/seed/seed.h"
+#include "mechanism/mechanism.h"
+
+#include <math.h>
+
+/* A seed has about 2^36 grid steps: coarse enough that double arithmetic decides all but 2^-11 of the numbers. */
+enum { GRID_BITS = 36 };
+
+/* Rows must stay below this: the kernels hold whole numbers of up to 51 bits. */
+static const double MOST_STEPS = 0x1p50;
+
+dpmf_status dpmf_i_noise_exact_usable(const dpmf_i_noise_plan *plan) {
+    if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "exact noise: %s has no exact release: accepted are strategies that are square and made by "
+        "a recursion or a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
+        plan->leaf->ops->class_name);
+}
+
+dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling) {
+    char text[64] = "";
+    if (dpmf_sampling_is_none(sampling) || plan->route->exact == DPMF_I_NOISE_EXACT_OWN) return DPMF_OK;
+    if (sampling->kind == DPMF_SAMPLING_BLOCK_CYCLIC && sampling->cap == 0 &&
+        plan->route->exact == DPMF_I_NOISE_EXACT_FEEDBACK)
+        return DPMF_OK;
+    TRY(dpmf_sampling_format(sampling, text));
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "exact noise: its proof covers no sampling, block-cyclic sampling of banded strategies without "
+        "a cap, and any sampling of independent noise; it is %s here, of %s",
+        text, plan->leaf->ops->class_name);
+}
+
+static dpmf_status choose_grid(const dpmf_i_noise_exact_bounds *b, double scale, double asked, double *grid) {
+    int exponent = 0;
+    if (asked == 0) {
+        frexp(scale, &exponent); /* scale < 2^exponent */
+        *grid = ldexp(1, exponent - GRID_BITS);
+        while (b->reach * scale / *grid > MOST_STEPS)
+            *grid *= 2;
+        return DPMF_OK;
+    }
+    if (!(asked > 0) || frexp(asked, &exponent) != 0.5 || !(b->reach * scale / asked <= MOST_STEPS) ||
+        !(asked <= 16 * scale))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "grid = %g, accepted: powers of two from %g to %g (the noise's scale is %g)", asked,
+                                b->reach * scale / MOST_STEPS, 16 * scale, scale);
+    *grid = asked;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, double grid, const dpmf_run *run,
+                            dpmf_exact *out) {
+    const dpmf_i_noise_stream_options wanted = {.precision = DPMF_FLOAT64, .count = 1, .exact = 1};
+    dpmf_i_noise_exact_bounds b;
+    dpmf_i_noise_plan plan;
+    if (m == NULL || dim < 1 || !(clip > 0 && isfinite(clip)))
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "exact noise: the mechanism is NULL, or dim = %lld, accepted 1 or more, or clip = %g, "
+                                "accepted: positive and finite",
+                                (long long)dim, clip);
+    TRY(dpmf_i_noise_plan_make(m->strategy, &wanted, 1, &plan));
+    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling));
+    TRY(dpmf_i_noise_exact_bound(&plan, run, &b));
+    const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
+    const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
+    dpmf_exact made = {0};
+    TRY(choose_grid(&b, clip * sigma * s, grid, &made.grid));
+    if (!(share < 0.5))
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "exact noise: %lld steps of %lld numbers: the arithmetic's part of the sensitivity cannot "
+            "be bounded by less than the sensitivity itself",
+            (long long)m->steps, (long long)dim);
+    made.rounding = made.grid * spread / clip;
+    made.arithmetic = (made.rounding + s) / (1 - share) - made.rounding - s;
+    made.sensitivity = (s + made.rounding + made.arithmetic) * (1 + 0x1p-40); /* the doubles of this computation */
+    made.scale = clip * sigma * made.sensitivity;
+    *out = made;
+    return DPMF_OK;
+}
