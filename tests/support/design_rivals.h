@@ -7,7 +7,7 @@
  * is timed: without measurements every candidate passes for fast enough.
  *
  * In longer runs rivals without sampling are tried only where the proven bound (optimum/bound.c, which has tests of its own)
- * leaves room for them, and banded C for the max loss only where it takes seconds.
+ * leaves room for them, and banded and dense C for the max loss only where they take seconds.
  */
 #ifndef DPMF_TESTS_DESIGN_RIVALS_H
 #define DPMF_TESTS_DESIGN_RIVALS_H
@@ -33,6 +33,9 @@ static const double RIVAL_CLEARLY = 1.002; /* noise over a rival's */
 
 /* n b^2 up to which banded C is optimized for the RMS loss, and for the max loss, which takes far longer. */
 static const double RIVAL_BANDED = 2e6, RIVAL_BANDED_MAX = 5e4;
+
+/* n k^2 up to which dense C is optimized for the max loss over several epochs: beyond, it takes minutes. */
+static const double RIVAL_DENSE_MAX = 1500;
 
 typedef struct rivals {
     rival_setting setting;
@@ -106,13 +109,18 @@ static inline void rival_enter(rivals *r, const dpmf_strategy *s, const char *ho
 
 /* ---- all of a family ---- */
 
+static inline int rival_takes_long(const rivals *r, const char *family, int64_t bands, int max_loss) {
+    const double n = (double)r->setting.steps, k = (double)r->setting.epochs, b = (double)bands;
+    if (strcmp(family, DPMF_FAMILY_BANDED) == 0) return n * b * b > (max_loss ? RIVAL_BANDED_MAX : RIVAL_BANDED);
+    return strcmp(family, DPMF_FAMILY_DENSE) == 0 && max_loss && k > 1 && n * k * k > RIVAL_DENSE_MAX;
+}
+
 static inline void rival_optimize(rivals *r, const char *family, const dpmf_participation *p, dpmf_optimize_options o) {
     for (int loss = 0; loss <= (int)r->setting.loss; loss++) {
         dpmf_optimization found;
         dpmf_strategy *s = NULL;
         char how[120];
-        const double cost = (double)r->setting.steps * (double)o.bands * (double)o.bands;
-        if (strcmp(family, DPMF_FAMILY_BANDED) == 0 && cost > (loss ? RIVAL_BANDED_MAX : RIVAL_BANDED)) continue;
+        if (rival_takes_long(r, family, o.bands, loss)) continue;
         o.loss = (dpmf_loss)loss;
         snprintf(how, sizeof how, "%s for the %s loss, %s, bands %lld buffers %d seeds %d normalize %d", family,
                  loss ? "max" : "RMS", p == NULL ? "single" : dpmf_participation_text(p), (long long)o.bands, o.buffers,
