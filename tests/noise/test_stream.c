@@ -46,14 +46,17 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_cr
         {"a scratch file, 5 rows", 0, 5, FIRST, COUNT, 0, 0, 0, NULL, "."},
         {"kernels ref", 0, 0, FIRST, COUNT, 0, 0, 0, "ref", NULL},
         {"kernels avx2", 0, 3, FIRST, COUNT, 0, 0, 0, "avx2", NULL},
-        {"kernels vaes", 0, 3, FIRST, COUNT, 0, 0, 0, "vaes", NULL},
         {"kernels avx512", 0, 2, FIRST, COUNT, 0, 0, 0, "avx512", NULL},
     };
     setting how = plain(precision);
     char *wanted = all_rows(s, seed, &how);
     for (size_t k = 0; k < sizeof variants / sizeof variants[0]; k++) {
-        setting other = {.options = {precision, variants[k].first, variants[k].count, variants[k].lookahead,
-                                     variants[k].tile, variants[k].scratch},
+        setting other = {.options = {.precision = precision,
+                                     .first = variants[k].first,
+                                     .count = variants[k].count,
+                                     .lookahead = variants[k].lookahead,
+                                     .tile = variants[k].tile,
+                                     .scratch = variants[k].scratch},
                          .threads = variants[k].threads,
                          .kernels = variants[k].kernels,
                          .segments = variants[k].segments,
