@@ -19,17 +19,18 @@
 #include <assert.h>
 #include <math.h>
 
-static const double ADDED = 1e-9; /* part of ln M */
+static const double ADDED = 1e-12; /* part of ln M */
 
 double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
-    enum { FINEST = 4 };
+    enum { FINEST = 8 };
     const double n = (double)pair->compositions;
-    double value = 0, added = INFINITY;
-    for (int fineness = 1; fineness <= FINEST && !(added <= ADDED * fabs(value)); fineness *= 2) {
+    double value = 0, added = INFINITY, off = INFINITY;
+    for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
         const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, fineness);
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
-        const double off = exp(dpmf_i_account_pair_log_error(pair, t, fineness) - k.value) * (1 + 1e-9);
+        const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
+        off = exp(dpmf_i_account_pair_log_error(pair, t, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;
