@@ -11,8 +11,8 @@
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
  * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
- * of the two bounds, both proven, is the answer. Renyi divergences, whose quadrature has an estimated error, answer only
- * when they are asked for.
+ * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, answer only when they are asked
+ * for.
  */
 #include "account/account.h"
 
@@ -27,7 +27,7 @@ static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
 static const char METHOD_NEVER[] = "no unit ever takes part";
 static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
 static const char METHOD_CONTOUR[] = "contour integral, not certified";
-static const char METHOD_RDP[] = "Renyi divergences at the best order, twice the estimated error of quadrature added";
+static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
 
 double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c) {

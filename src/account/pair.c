@@ -114,6 +114,16 @@ int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, do
     return 1;
 }
 
+int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range *r) {
+    const double enough = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
+    const int64_t stride = (int64_t)ceil(0.25 * pair->sigma / r->step);
+    while (r->step * (double)(r->last - stride) > enough &&
+           log_size(pair, t, r->step * (double)(r->last - stride)) < -dpmf_i_account_pair_kept(pair)) {
+        r->last -= stride;
+    }
+    return stride;
+}
+
 /* ---- real orders ---- */
 
 /* e^u - 1 - u without cancellation */
@@ -179,13 +189,7 @@ dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *
     }
     dpmf_i_account_pair_range r;
     if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return k;
-    /* Down over what is too small, e.g. the valley before a jump that does not count. */
-    const double enough = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
-    const int64_t stride = (int64_t)ceil(0.25 * pair->sigma / r.step);
-    while (r.step * (double)(r.last - stride) > enough &&
-           log_size(pair, t, r.step * (double)(r.last - stride)) < -dpmf_i_account_pair_kept(pair)) {
-        r.last -= stride;
-    }
+    const int64_t stride = dpmf_i_account_pair_shorten(pair, t, &r);
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
     for (int64_t i = r.first; i <= r.last; i += stride) {
         peak = fmax(peak, log_size(pair, t, r.step * (double)i));

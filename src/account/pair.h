@@ -36,6 +36,12 @@ typedef struct dpmf_i_account_cumulant {
 dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness);
 
 /*
+ * account/pair_strip.c: ln of a proven bound on the error of M(t) by that quadrature, but for roundings; INFINITY where there is none. One
+ * of `enough` is not made smaller.
+ */
+double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double fineness, double enough);
+
+/*
  * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the
  * last quadrature had to be.
  */
@@ -61,6 +67,9 @@ typedef struct dpmf_i_account_pair_range {
 
 /* Truncation leaves out e^-kept of the whole; more for many compositions, which multiply it. */
 double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair);
+
+/* Down over what is too small, e.g. the valley before a jump that does not count; gives the points in sigma/4. */
+int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range *range);
 
 /* For Re z = t; false if the range is too long. Its upper end is generous: a caller may come down from it. */
 int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,

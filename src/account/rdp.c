@@ -11,21 +11,31 @@
  * t; at its least, epsilon = K'(t) + ln(t/(1+t)) and ln delta = K - t K' - ln(1+t): one equation in t for either
  * question, solved by bisection of ln t. Any t gives a bound, so t needs no care; K does.
  *
- * The bound K: n times the quadrature of account/pair.c, plus its stated error (rounding, and the tails left out), plus
- * twice what changes when its step is halved (the trapezoid rule converges geometrically: the finer value is off by far
- * less than that), plus 1e-13 of it for the arithmetic after it.
+ * The bound K: n times the quadrature of account/pair.c, plus its roundings, plus a proven bound on its error (account/pair_strip.c),
+ * plus 1e-13 of it for the arithmetic after it. The step is halved while what is added counts.
  */
 #include "account/pair.h"
 
 #include <assert.h>
 #include <math.h>
 
+static const double ADDED = 1e-12; /* part of ln M */
+
 double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
+    enum { FINEST = 8 };
     const double n = (double)pair->compositions;
-    const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(pair, t, 1),
-                                  fine = dpmf_i_account_pair_cumulant(pair, t, 2);
-    if (!isfinite(coarse.error) || !isfinite(fine.error)) return INFINITY;
-    const double value = fine.value + fine.error + 2 * fabs(fine.value - coarse.value);
+    double value = 0, added = INFINITY, off = INFINITY;
+    for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
+        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, fineness);
+        if (!isfinite(k.error)) break;
+        /* M <= m e^error + off, so ln M <= ln m + error + off / m */
+        const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
+        off = exp(dpmf_i_account_pair_log_error(pair, t, fineness, enough) - k.value) * (1 + 1e-9);
+        if (!(k.error + off < added)) continue;
+        added = k.error + off;
+        value = k.value + added;
+    }
+    if (!isfinite(added)) return INFINITY;
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
 }
 

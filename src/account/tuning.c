@@ -22,8 +22,7 @@
 
 static const char METHOD[] = "the best of a random number of runs, Renyi divergences at the best order";
 static const char METHOD_QUADRATURE[] =
-    "the best of a random number of runs, Renyi divergences at the best order, twice the "
-    "estimated error of quadrature added";
+    "the best of a random number of runs, Renyi divergences at the best order, the proven error of quadrature added";
 
 /* ---- words ---- */
 

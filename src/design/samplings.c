@@ -22,28 +22,38 @@ static int wanted(const dpmf_i_design_problem *p, dpmf_sampling_kind kind) {
     return p->options.any_sampling || p->options.sampling == kind;
 }
 
-/* The entry of a family without sampling that has the least noise; NULL: none. */
-static const dpmf_i_design_entry *best_of(const dpmf_i_design_problem *p, const char *family) {
+/* The entry of a family without sampling that has the least noise, of those that have more than `above`; NULL: none. */
+static const dpmf_i_design_entry *best_of(const dpmf_i_design_problem *p, const char *family, double above) {
     const dpmf_i_design_entry *best = NULL;
     for (int64_t i = 0; i < p->list.count; i++) {
         const dpmf_i_design_entry *e = &p->list.entry[i];
         if (!dpmf_sampling_is_none(&e->shown.sampling) || strcmp(e->shown.family, family) != 0) continue;
-        if (best == NULL || e->compared < best->compared) best = e;
+        if (e->compared > above && (best == NULL || e->compared < best->compared)) best = e;
     }
     return best;
 }
 
-/* What an account does not know (negative entries, too many bins) is passed over. */
-static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling) {
-    const dpmf_i_design_entry *best = best_of(p, family);
-    char made_by[sizeof best->made_by];
-    if (best == NULL) return DPMF_OK;
-    dpmf_strategy *s = dpmf_i_strategy_retain(best->strategy); /* the list may move */
-    memcpy(made_by, best->made_by, sizeof made_by);
-    const dpmf_status status =
-        dpmf_i_design_add(p, &(dpmf_i_design_offer){.strategy = s, .sampling = *sampling, .made_by = made_by}, NULL);
-    dpmf_strategy_free(s);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+/*
+ * The best of a family that the account knows: where it is passed over (entries of C that are negative, too many bins) the next
+ * best. *added: was one?
+ */
+static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling, int *added) {
+    const dpmf_i_design_entry *best;
+    double above = -INFINITY;
+    *added = 0;
+    while (!*added && (best = best_of(p, family, above)) != NULL) {
+        char made_by[sizeof best->made_by];
+        dpmf_strategy *s = dpmf_i_strategy_retain(best->strategy); /* the list may move */
+        const int64_t before = p->list.count;
+        above = best->compared;
+        memcpy(made_by, best->made_by, sizeof made_by);
+        const dpmf_status status = dpmf_i_design_add(
+            p, &(dpmf_i_design_offer){.strategy = s, .sampling = *sampling, .made_by = made_by}, NULL);
+        dpmf_strategy_free(s);
+        if (status != DPMF_OK && !dpmf_i_design_may_skip(status)) return status;
+        *added = status == DPMF_OK && p->list.count > before;
+    }
+    return DPMF_OK;
 }
 
 /* Above it the Gram matrix of the bins, bins^2 numbers, is not worth its time. */
@@ -55,31 +65,47 @@ static dpmf_status offer_bins(dpmf_i_design_problem *p, int64_t bins) {
     const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_BALLS_IN_BINS, .count = bins};
     const int named = p->options.sampling == DPMF_SAMPLING_BALLS_IN_BINS;
     if (bins > BINS_MAX || (p->options.delta >= SIMULATED_DELTA && !named)) return DPMF_OK;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        TRY(offer_under(p, families[i], &sampling));
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        int added = 0;
+        TRY(offer_under(p, families[i], &sampling, &added));
+        if (!added && best_of(p, families[i], -INFINITY) != NULL)
+            dpmf_i_design_limit(p, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.",
+                                families[i]);
+    }
     return DPMF_OK;
 }
 
 static dpmf_status offer_separated(dpmf_i_design_problem *p) {
-    const dpmf_i_design_entry *best = best_of(p, DPMF_FAMILY_BANDED_TOEPLITZ);
+    const dpmf_i_design_entry *best = best_of(p, DPMF_FAMILY_BANDED_TOEPLITZ, -INFINITY);
+    int added = 0;
     if (best == NULL || best->shown.bands < 1) return DPMF_OK;
     const double rate = (double)p->options.epochs / (double)p->steps, waits = (double)best->shown.bands - 1;
     if (!(waits * rate < 0.99)) return DPMF_OK;
     const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_MIN_SEPARATION,
                                     .probability = fmin(rate / (1 - waits * rate), 1),
                                     .count = best->shown.bands,
-                                    .cap = p->options.batch_cap == DPMF_BATCH_CAP_AUTO ? 0 : p->options.batch_cap,
+                                    .cap = p->options.batch_cap,
                                     .units = p->options.batch_cap > 0 ? p->options.units : 0};
-    return offer_under(p, DPMF_FAMILY_BANDED_TOEPLITZ, &sampling);
+    return offer_under(p, DPMF_FAMILY_BANDED_TOEPLITZ, &sampling, &added);
+}
+
+/* Both have batches of nearly one size anyway, and nobody has an account of a cap on them. */
+static dpmf_status offer_uncapped(dpmf_i_design_problem *p) {
+    const int64_t epochs = p->options.epochs, bins = (p->steps - 1) / epochs + 1;
+    const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
+    const int allocates = wanted(p, DPMF_SAMPLING_ALLOCATION), has_bins = wanted(p, DPMF_SAMPLING_BALLS_IN_BINS);
+    int added = 0;
+    if (p->options.batch_cap != 0) {
+        if (allocates && has_bins)
+            dpmf_i_design_limit(p, "allocation and balls-in-bins were left out: neither has an account with a cap.");
+        return DPMF_OK;
+    }
+    if (allocates && bins * epochs == p->steps && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
+        TRY(offer_under(p, DPMF_FAMILY_IDENTITY, &once, &added));
+    return has_bins ? offer_bins(p, bins) : DPMF_OK;
 }
 
 dpmf_status dpmf_i_design_samplings(dpmf_i_design_problem *p) {
-    const int64_t epochs = p->options.epochs, bins = (p->steps - 1) / epochs + 1;
-    const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
-    if (p->options.batch_cap == 0 && wanted(p, DPMF_SAMPLING_ALLOCATION) && bins * epochs == p->steps &&
-        dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
-        TRY(offer_under(p, DPMF_FAMILY_IDENTITY, &once));
-    if (p->options.batch_cap == 0 && wanted(p, DPMF_SAMPLING_BALLS_IN_BINS)) TRY(offer_bins(p, bins));
-    if (p->options.sampling == DPMF_SAMPLING_MIN_SEPARATION) TRY(offer_separated(p));
-    return DPMF_OK;
+    TRY(offer_uncapped(p));
+    return p->options.sampling == DPMF_SAMPLING_MIN_SEPARATION ? offer_separated(p) : DPMF_OK;
 }

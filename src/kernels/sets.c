@@ -7,6 +7,7 @@
 #include "kernels/isa.h"
 #include "kernels/ladder.h"
 #include "kernels/multiply.h"
+#include "kernels/sample.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
 #include "kernels/whole.h"
@@ -44,6 +45,7 @@ KERNEL(dpmf_i_kernels_exact, DPMF_I_KERNELS_ISA_FUSED)
 KERNEL(dpmf_i_kernels_grid, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_ladder, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_sample, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL_WITH(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES, IF_X86_64(dpmf_i_kernels_seed_vaes))
 KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_whole, DPMF_I_KERNELS_ISA_PLAIN)

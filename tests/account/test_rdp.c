@@ -2,6 +2,7 @@
 /* Renyi divergences: closed forms, the conversion, and refusals. The comparison with 32 digits is account/test_oracle.c. */
 #include "account/account.h"
 #include "oracle/oracle.h"
+#include "account/pair.h"
 #include "support/check.h"
 
 #include <float.h>
@@ -78,6 +79,30 @@ static void test_divergences_grow_with_the_order_and_replacing_is_worst(void **s
     }
 }
 
+/* The proven error of the quadrature holds where the step is so coarse that it is seen, and is nothing where it is fine. */
+static void test_the_error_of_the_quadrature_is_proven(void **state) {
+    static const double sigmas[] = {0.6, 1, 3}, probabilities[] = {0.01, 0.3, 0.9}, orders[] = {0.7, 4, 60};
+    int seen = 0;
+    (void)state;
+    for (int i = 0; i < 81; i++) {
+        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i / 3 % 3],
+                                          probabilities[i / 9 % 3], 1};
+        const double t = orders[i / 27], fine = dpmf_i_account_pair_cumulant(&pair, t, 8).value;
+        for (double fineness = 0.15; fineness < 0.7; fineness *= 1.4) {
+            const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(&pair, t, fineness);
+            const double bound = dpmf_i_account_pair_log_error(&pair, t, fineness, -INFINITY) - fine;
+            const double off = fabs(expm1(coarse.value - fine)), rounding = 1e-12 * (1 + fabs(fine));
+            if (!isfinite(coarse.error)) continue;
+            if (!(off <= exp(bound) + rounding))
+                fail_msg("direction %d, sigma %g, q %g, t %g, step 1/%g: off by %g, bound %g", i % 3, pair.sigma,
+                         pair.probability, t, fineness, off, exp(bound));
+            seen += off > 100 * rounding;
+        }
+        assert_true(dpmf_i_account_pair_log_error(&pair, t, 8, -INFINITY) - fine < log(1e-15));
+    }
+    assert_true(seen > 20);
+}
+
 /* Whatever the numbers: finite or INFINITY, never NaN. */
 static void test_renyi_bounds_are_never_nan(void **state) {
     (void)state;
@@ -122,6 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_divergences_of_whole_orders_agree_with_the_closed_form),
                                        cmocka_unit_test(test_renyi_accounting_of_the_gaussian_is_that_of_zcdp),
                                        cmocka_unit_test(test_divergences_grow_with_the_order_and_replacing_is_worst),
+                                       cmocka_unit_test(test_the_error_of_the_quadrature_is_proven),
                                        cmocka_unit_test(test_renyi_bounds_are_never_nan),
                                        cmocka_unit_test(test_renyi_accounting_refuses_pairs_out_of_range)};
     return cmocka_run_group_tests_name("Renyi divergences", tests, NULL, NULL);

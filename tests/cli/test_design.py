@@ -166,6 +166,9 @@ class Refused(Case):
         self.refused(2, *base, "--epochs", 1, "--sampling", "poisson:0.1", says="--sampling")
         self.refused(2, *base, "--epochs", 1, "--sampling", "poisson", "--batch-cap", "auto", says="--units")
         self.refused(2, *base, "--epochs", 1, "--batch-cap", 10, "--units", 100, says="--sampling")
+        for sampling, cap in (("allocation", 10), ("balls-in-bins", 10), ("min-sep", "auto")):
+            capped = ("--epochs", 1, "--sampling", sampling, "--batch-cap", cap, "--units", 100)
+            self.refused(1, *base, *capped, says=sampling)
         self.refused(2, "design", "--steps", 64, "--epochs", 1, "--epsilon", 0, "--delta", "1e-5", says="--epsilon")
 
     def test_memory_below_one_row_says_what_would_fit(self):
@@ -188,7 +191,7 @@ class Words(Case):
                           "--families", "identity,blt,banded-toeplitz", "--no-bench")
         pairs = {(c["family"], c["sampling"].split(":")[0]) for c in found["candidates"]}
         for pair in (("identity", "poisson"), ("identity", "allocation"), ("identity", "none"), ("banded-toeplitz", "balls-in-bins"),
-                     ("banded-toeplitz", "block-cyclic"), ("blt", "none")):
+                     ("banded-toeplitz", "block-cyclic"), ("blt", "none"), ("blt", "balls-in-bins")):
             self.assertIn(pair, pairs)
         for c in found["candidates"]:
             self.assertTrue(c["account"])

@@ -14,30 +14,9 @@
  */
 #include "account/montecarlo/scheme.h"
 
-#include "base/random.h"
 #include <math.h>
 
 enum { LANES = DPMF_I_ACCOUNT_MONTECARLO_LANES };
-
-/* a = (root / sigma) z, for LANES columns side by side. */
-static void noise(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, uint64_t stream, double *z, double *a) {
-    const int64_t b = draws->scheme.bins;
-    const double scale = 1 / draws->scheme.sigma;
-    dpmf_i_base_random_normals(seed, stream, b * LANES, z);
-    for (int64_t j = 0; j < b; j++) {
-        const double *row = draws->root + j * b;
-        double sum[LANES] = {0};
-        for (int64_t k = draws->first[j]; k <= j; k++) {
-            const double entry = row[k];
-            for (int i = 0; i < LANES; i++) {
-                sum[i] += entry * z[k * LANES + i];
-            }
-        }
-        for (int i = 0; i < LANES; i++) {
-            a[j * LANES + i] = scale * sum[i];
-        }
-    }
-}
 
 /* v_j - a_j, j < bins, for a shift. */
 static double constant(const dpmf_i_account_montecarlo_draws *draws, double shift_scale, const double *shift,
@@ -45,18 +24,13 @@ static double constant(const dpmf_i_account_montecarlo_draws *draws, double shif
     return 0.5 / (draws->scheme.sigma * draws->scheme.sigma) * (2 * shift_scale * shift[j] - draws->squares[j]);
 }
 
-/* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}. */
+/* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}; factors: room for a number of each bin. */
 static void add_exponentials(const dpmf_i_account_montecarlo_draws *draws, const double *e, double shift_scale,
-                             const double *shift, double sum[LANES]) {
-    for (int i = 0; i < LANES; i++) {
-        sum[i] = 0;
-    }
-    for (int64_t j = 0; j < draws->scheme.bins; j++) {
-        const double factor = exp(constant(draws, shift_scale, shift, j));
-        for (int i = 0; i < LANES; i++) {
-            sum[i] += factor * e[j * LANES + i];
-        }
-    }
+                             const double *shift, double *factors, double sum[LANES]) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++)
+        factors[j] = constant(draws, shift_scale, shift, j);
+    draws->kernels->exponentials(draws->scheme.bins, factors, factors);
+    draws->kernels->add_up(draws->scheme.bins, factors, e, sum);
 }
 
 /* v of the sample whose a_j are at a[j * LANES]. */
@@ -118,15 +92,14 @@ void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_
     const int64_t b = draws->scheme.bins;
     const int tame = is_tame(draws);
     const double *bin = draws->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */
-    double *z = scratch, *a = z + b * LANES, *v = a + b * LANES, high[LANES], low[LANES];
-    noise(draws, seed, stream, z, a);
+    double *z = scratch, *a = z + b * LANES, *v = a + b * LANES, *factors = v + b, high[LANES], low[LANES];
+    draws->kernels->normals(seed, stream, b * LANES, z);
+    draws->kernels->triangle(b, draws->first, draws->root, 1 / draws->scheme.sigma, z, a);
     if (tame) {
         double *e = z; /* z has been used */
-        for (int64_t k = 0; k < b * LANES; k++) {
-            e[k] = dpmf_i_account_montecarlo_exponential(a[k]);
-        }
-        add_exponentials(draws, e, draws->tilt_remove, bin, high);
-        add_exponentials(draws, e, -draws->tilt_add, draws->mean, low);
+        draws->kernels->exponentials(b * LANES, a, e);
+        add_exponentials(draws, e, draws->tilt_remove, bin, factors, high);
+        add_exponentials(draws, e, -draws->tilt_add, draws->mean, factors, low);
     }
     const double least = (double)b * exp(draws->epsilon) * (1 - slack);
     const double most = (double)b * exp(-draws->epsilon) * (1 + slack);

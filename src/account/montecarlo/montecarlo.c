@@ -35,7 +35,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ATTEMPTS = 16 };
+enum { ATTEMPTS = 16, FIRST_LOOK = 1 << 16 };
 static const double largest_bet = 0.95; /* near 1 a single Y = 1 would cost ln 20 */
 
 /* ---- bounds; `log_failure` is ln(1/alpha) of one direction ---- */
@@ -69,7 +69,7 @@ static int64_t enough(const dpmf_i_account_montecarlo_side d[2], double log_fail
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
     int64_t samples = 1 << 16;
     while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean) {
-        samples *= 2;
+        samples += samples / 4;
     }
     return samples < cap ? samples : cap;
 }
@@ -155,6 +155,15 @@ static void aim(const search *s, double x) {
                                         s->over_sigma ? s->epsilon : x, 1);
 }
 
+/* Is delta clearly above the one wanted, so that the point only ends the search on its side? */
+static int is_far(const dpmf_i_account_montecarlo_side d[2], double samples, double delta) {
+    for (int i = 0; i < 2; i++) {
+        const double most = exp(d[i].log_most), error = sqrt(d[i].square / samples);
+        if (most * (d[i].mean - 5 * error) > 3 * delta) return 1;
+    }
+    return 0;
+}
+
 static dpmf_status look_at_point(const search *s, double x, point *out) {
     const double unused[2] = {0, 0};
     const dpmf_i_account_montecarlo_draws *draws = &s->owner->draws;
@@ -162,9 +171,14 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     aim(s, x);
     /* 30 plain hits of full value each: enough to lead, and the confirmation decides */
     const double most = exp(fmax(draws->log_most_remove, draws->log_most_add));
-    int64_t samples = (int64_t)fmin(fmax(30 * most / s->delta, 0x1p16), 0x1p23);
-    if (s->options->samples > 0 && samples > s->options->samples) samples = s->options->samples;
+    int64_t samples = FIRST_LOOK, wanted = (int64_t)fmin(fmax(30 * most / s->delta, (double)FIRST_LOOK), 0x1p23);
+    if (s->options->samples > 0 && wanted > s->options->samples) wanted = s->options->samples;
+    if (samples > wanted) samples = wanted;
     TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
+    if (samples < wanted && !is_far(at.found, (double)samples, s->delta)) { /* too near to tell from a few */
+        samples = wanted;
+        TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
+    }
     at.samples =
         s->options->samples > 0 ? s->options->samples : enough(at.found, s->log_failure, default_cap(draws, s->delta));
     const double likely = larger_likely(at.found, s->log_failure, (double)at.samples) +

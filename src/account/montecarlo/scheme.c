@@ -152,7 +152,7 @@ static dpmf_status prepare_bins(dpmf_i_account_montecarlo_draws *s) {
     void *first = NULL;
     s->dimension = b;
     s->blocks = b;
-    s->scratch = (2 * DPMF_I_ACCOUNT_MONTECARLO_LANES + 1) * b;
+    s->scratch = (2 * DPMF_I_ACCOUNT_MONTECARLO_LANES + 2) * b;
     TRY(dpmf_i_base_alloc_doubles(b, "the norms of the bins", &s->squares));
     TRY(dpmf_i_base_alloc_doubles(b, "the means of the bins", &s->mean));
     TRY(dpmf_i_base_alloc_doubles(b * b, "the root of a Gram matrix", &s->root));
@@ -226,7 +226,7 @@ static dpmf_status prepare_separated(dpmf_i_account_montecarlo_draws *s) {
 
 dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecarlo_scheme *scheme,
                                                    dpmf_i_account_montecarlo_draws *out) {
-    dpmf_i_account_montecarlo_draws s = {.scheme = *scheme};
+    dpmf_i_account_montecarlo_draws s = {.scheme = *scheme, .kernels = dpmf_i_kernels_sample_get()};
     dpmf_status status = check_scheme(scheme);
     if (status == DPMF_OK)
         status = scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS ? prepare_bins(&s) : prepare_separated(&s);

@@ -7,12 +7,13 @@
 #define DPMF_ACCOUNT_MONTECARLO_SCHEME_H
 
 #include "account/montecarlo/montecarlo.h"
+#include "kernels/sample.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    DPMF_I_ACCOUNT_MONTECARLO_LANES = 32
+    DPMF_I_ACCOUNT_MONTECARLO_LANES = DPMF_I_KERNELS_SAMPLE_LANES
 }; /* samples in a block, side by side so that loops over them are vectors */
 
 /* A scheme with what its samples need. The numbers of the scheme are borrowed. Threads may share it between aims. */
@@ -28,6 +29,8 @@ typedef struct dpmf_i_account_montecarlo_draws {
     double largest;                          /* max |m|^2 */
     int64_t scratch;                         /* doubles that a block needs */
     int64_t blocks; /* samples come in multiples of this many blocks: each bin as often as any other */
+
+    const dpmf_i_kernels_sample_set *kernels;
 
     double epsilon;                       /* from here on: of the last aim */
     double tilt_remove, tilt_add;         /* 1 and 0: plain sampling */
@@ -55,25 +58,7 @@ void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws
 
 /* ---- inside ---- */
 
-#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0
-
-/* e^x, |x| <= DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX, without branches: 2^k e^r, |r| <= ln 2 / 2, by Taylor's series to 1e-16. */
-static inline double dpmf_i_account_montecarlo_exponential(double x) {
-    static const double log2_e = 1.44269504088896340736, magic = 0x1.8p52;
-    static const double high = 0x1.62e42feep-1, low = 1.90821492927058770002e-10; /* ln 2, high with 32 bits */
-    const double sum = x * log2_e + magic, k = sum - magic;
-    const double r = (x - k * high) - k * low;
-    double e = 1.0 / 479001600;
-    e = e * r + 1.0 / 39916800, e = e * r + 1.0 / 3628800, e = e * r + 1.0 / 362880, e = e * r + 1.0 / 40320;
-    e = e * r + 1.0 / 5040, e = e * r + 1.0 / 720, e = e * r + 1.0 / 120, e = e * r + 1.0 / 24;
-    e = e * r + 1.0 / 6, e = e * r + 0.5, e = e * r + 1, e = e * r + 1;
-    uint64_t bits, exponent;
-    memcpy(&bits, &e, sizeof bits);
-    memcpy(&exponent, &sum, sizeof exponent);
-    bits += exponent << 52;
-    memcpy(&e, &bits, sizeof e);
-    return e;
-}
+#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample.h */
 
 /* The value of one sample from ln of its ratio, weight and bound. */
 static inline double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most) {

@@ -63,18 +63,7 @@ static void factors(const dpmf_i_account_montecarlo_draws *draws, double s, int6
     const double *column = scheme->columns + i * scheme->bands;
     const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
     const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
-    double dot[LANES] = {0};
-    for (int64_t j = 0; j < rows; j++) {
-        for (int k = 0; k < LANES; k++) {
-            dot[k] += column[j] * outcomes[(i + j) * LANES + k];
-        }
-    }
-    for (int k = 0; k < LANES; k++) {
-        const double x = scale * dot[k] - constant;
-        const double size = fabs(x);
-        wild[k] = wild[k] > size ? wild[k] : size;
-        out[k] = dpmf_i_account_montecarlo_exponential(x);
-    }
+    draws->kernels->factors(rows, column, outcomes + i * LANES, scale, constant, out, wild);
 }
 
 /* Powers of two that bring f back to the middle, for those lanes that need it. */
@@ -215,7 +204,7 @@ void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montec
     const int64_t n = scheme->steps, waits = (n - 1) / scheme->separation + 3;
     double *z = scratch, *outcomes = z + n * LANES, *window = outcomes + n * LANES;
     double *uniforms = window + ring_size(scheme) * LANES;
-    dpmf_i_base_random_normals(seed, stream, n * LANES, z);
+    draws->kernels->normals(seed, stream, n * LANES, z);
     dpmf_i_base_random_uniforms(seed, stream | 1, waits * LANES, uniforms);
 
     memcpy(outcomes, z, (size_t)(n * LANES) * sizeof *z);
