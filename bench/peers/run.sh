@@ -18,7 +18,7 @@ accounting) packages=(dp-accounting opacus torch==2.13.0) target=bench_accountin
 optimizers) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 design) packages=(jax jax-privacy) target=dpmf_program program=build/dpmf ;;
 noise) packages=(numpy torch==2.13.0) target=bench_seed program=build/bench/bench_seed ;;
-torch_step) packages=(./python numpy torch==2.13.0) target=dpmf program=build/dpmf ;;
+torch_step) packages=(. numpy torch==2.13.0) target=dpmf program=build/dpmf ;;
 *)
     echo "run.sh: '$name' is not a comparison; accounting, optimizers, design, noise and torch_step are" >&2
     exit 2

@@ -33,7 +33,8 @@ int main(void) {
     for (int i = 0; i < THREADS; i++) {
         if (pthread_create(&threads[i], NULL, take_and_return, NULL) != 0) return 1;
     }
-    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
     printf("%d work buffers were in use by two threads\n", (int)shared);
     return shared == 0 ? 0 : 1;
 }

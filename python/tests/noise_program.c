@@ -30,8 +30,10 @@ int main(int count, char **word) {
     must(dpmf_mechanism_load(word[1], &mechanism));
     must(dpmf_key_testing(7, key));
     must(dpmf_noise_create(mechanism, dim, atof(word[3]), key, &options, &noise));
-    if (strcmp(what, "load") == 0) must(dpmf_noise_load(noise, word[8]));
-    else must(dpmf_noise_seek(noise, first));
+    if (strcmp(what, "load") == 0)
+        must(dpmf_noise_load(noise, word[8]));
+    else
+        must(dpmf_noise_seek(noise, first));
     if (dpmf_noise_step(noise) != first) return 3;
     const size_t bytes = (size_t)dim * (wide ? sizeof(double) : sizeof(float));
     void *row = malloc(bytes);
