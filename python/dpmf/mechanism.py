@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
 
 from . import errors
-from ._library import abi, among, c, choice, doubles, handle, integer, path_bytes, run_options, struct_of, text
+from ._library import abi, among, c, choice, doubles, handle, integer, run_options, struct_of, text
 from ._object import Object
+from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
@@ -33,7 +33,7 @@ __all__ = [
 Progress = Optional[Callable[[str, float], Any]]
 
 
-class Mechanism(Shown, Object):
+class Mechanism(Shown, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
     `certificate` says how the search of `optimize` ended, `design` is the report of `design`; None for others.
@@ -298,50 +298,6 @@ class Mechanism(Shown, Object):
             raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
         found, _ = self.observed_sensitivity(units, steps)
         return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
-
-    # ---- files ----
-
-    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Writes the mechanism file, whole or not at all; the report of a design goes beside it, into PATH.design."""
-        c.dpmf_mechanism_save(self._handle, path_bytes(path))
-        if self.design is not None:
-            from .design import write_beside
-
-            write_beside(path, self.digest, self.design)
-
-    def to_bytes(self) -> bytes:
-        """The mechanism file as bytes.
-
-        >>> from dpmf import evaluate
-        >>> m = evaluate("bsr", 64, bands=4)
-        >>> Mechanism.from_bytes(m.to_bytes()).digest == m.digest
-        True
-        """
-        out, size = ctypes.POINTER(ctypes.c_uint8)(), ctypes.c_size_t()
-        c.dpmf_mechanism_encode(self._handle, ctypes.byref(out), ctypes.byref(size))
-        try:
-            return ctypes.string_at(out, size.value)
-        finally:
-            c.dpmf_bytes_free(out)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Mechanism":
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise errors.ArgumentTypeError("data is a %s, bytes are accepted" % type(data).__name__)
-        memory = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
-        made = cls(handle("dpmf_mechanism_decode", cls._free, memory, len(data)))
-        made._confirmed = False
-        return made
-
-    def __reduce__(self) -> Any:
-        return Mechanism.from_bytes, (self.to_bytes(),), {"certificate": self.certificate, "design": self.design}
-
-    def __eq__(self, other: object) -> bool:
-        """The same figures and coefficients; where they came from does not matter."""
-        return self.digest == other.digest if isinstance(other, Mechanism) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     # ---- noise ----
 

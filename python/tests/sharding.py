@@ -25,6 +25,11 @@ import dpmf
 import dpmf.torch
 import dpmf.torch.whole as whole_module
 
+try:
+    import opacus
+except ImportError:
+    opacus = None
+
 STEPS, DIED = 10, 6
 #: Sizes that no number of processes divides, one of them smaller than four.
 SHAPES = ((7, 5), (7,), (3, 7), (3,), (6, 4, 2))
@@ -178,15 +183,37 @@ def sharded_models(world, clipping):
         yield "both", fully_shard(both, mesh=plane["data"])
 
 
-def private(folder, rank, world):
-    found = {}
+def refused_by_name(world):
+    """Mixed precision of fully_shard, and Opacus' own mode for it."""
     model = fully_shard(Odd(), mesh=init_device_mesh("cpu", (world,)), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
     try:
         make_private(model)
         sys.exit("a policy of mixed precision was accepted")
     except dpmf.UnsupportedError as error:
         assert "MixedPrecisionPolicy" in str(error), error
-    for clipping in ("per-example", "ghost"):
+    if opacus is None:
+        return
+    from opacus.utils.fsdp_utils import FSDP2Wrapper
+
+    from dpmf.opacus import attach
+
+    model = FSDP2Wrapper(nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4)))
+    made = opacus.PrivacyEngine().make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=0.5,
+        data_loader=torch.utils.data.DataLoader(make_data(), batch_size=4), criterion=nn.CrossEntropyLoss(),
+        poisson_sampling=False, grad_sample_mode="ghost_fsdp",
+    )  # fmt: skip
+    try:
+        attach(made[1], make_mechanism(), KEY, loader=made[3], module=made[0])
+        sys.exit("Opacus' sharded mode was accepted")
+    except dpmf.UnsupportedError as error:
+        assert "FSDPOptimizerFastGradientClipping: in Opacus' sharded modes" in str(error), error
+
+
+def private(folder, rank, world):
+    found = {}
+    refused_by_name(world)
+    for clipping in ("per-example", "ghost")[: 2 if opacus is not None else 1]:
         for name, model in sharded_models(world, clipping):
             sampler, made = make_private(model, clipping)
             if name == "fully_shard":

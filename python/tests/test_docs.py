@@ -77,7 +77,7 @@ class Docs(Case):
         """A block is a part of the example, which runs below, or runs after the README's and those before it."""
         example = (REPOSITORY / "examples" / "train_torch.py").read_text(encoding="utf-8")
         own = [block for block in blocks(REPOSITORY / "docs" / "python.md") if block not in example]
-        self.assertGreaterEqual(len(own), 10)
+        self.assertGreaterEqual(len(own), 12)
         own = [block for block in own if jax is not None or "dpmf.jax" not in block]
         python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
 

@@ -75,6 +75,20 @@ else:
 B = 6
 
 
+class Deciding(nn.Module if torch is not None else object):
+    """Looks at its inputs to decide what it does, as models of HuggingFace do with their masks."""
+
+    def __init__(self, decides, dropout=0.0):
+        super().__init__()
+        self.layer, self.drop, self.decides = nn.Linear(3, 2), nn.Dropout(dropout), decides
+
+    def forward(self, x):
+        x = self.drop(x)
+        if self.decides and bool((x > 1e9).any()):
+            x = 0 * x
+        return self.layer(x)
+
+
 def make(model, route="per-example", **options):
     torch.manual_seed(2)
     for p in model.parameters():
@@ -159,6 +173,23 @@ class Inputs(Case):
         self.assertEqual((twice["p"][1][1], twice["r"].w, twice["s"].name), (7, "text", "pair"))
         self.assertEqual(twice["s"].right.tolist(), [0, 2, 4])
         self.assertEqual(x.tolist(), [0, 1, 2])
+
+    def test_a_model_whose_steps_depend_on_values(self):
+        """torch.func cannot map it over examples: they go one after the other, with the same sums and the same dropout again."""
+        found = {}
+        for decides in (False, True):
+            model = Deciding(decides)
+            private = make(model, chunk=4)
+            found[decides] = gathered(private, torch.arange(B * 3.0).reshape(B, 3) / 10, torch.arange(B) % 2)
+            self.assertEqual(private._route.mapped, not decides)
+        self.assertLess(float((found[True] - found[False]).abs().max()), 1e-6)
+        again = []
+        for tried in (False, True):  # the try that fails must not have drawn from the generators
+            private = make(Deciding(True, 0.5), chunk=4)
+            private._route.mapped = False if tried else None
+            torch.manual_seed(7)
+            again.append(gathered(private, torch.ones(B, 3), torch.arange(B) % 2))
+        self.assertTrue(torch.equal(again[0], again[1]))
 
     def test_adapters_train_alone(self):
         """LoRA-like: the frozen layers stay, the noise has as many numbers as the adapters."""

@@ -42,6 +42,18 @@ class Interrupts(Case):
             self.assertIs(signal.getsignal(signal.SIGINT), before)
         self.assertEqual(mechanism("bsr").steps, 20)  # nothing is left over for the next call
 
+    def test_verify_asks_often(self):
+        """At every column of W C, the longest part of it, and of the products of columns: an interrupt waits for one of them."""
+        for family, pattern, wanted in (
+            ("toeplitz", "min-sep:4,20", ("verify: W C",)),
+            ("bsr", "min-sep:4,20", ("verify: W C", "verify: products of columns")),
+        ):
+            said = []
+            m = mechanism(family, 100, participation=pattern)
+            m.verify(progress=lambda what, done: said.append(what))
+            for name in wanted:
+                self.assertGreaterEqual(said.count(name), 100, (family, name))
+
     def test_seeking_is_interrupted(self):
         """Two thousand million numbers: it is under way for long enough."""
         stream = mechanism("bsr", 200000, lower_bound="none").noise(20000, 1.0, KEY)

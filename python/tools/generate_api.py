@@ -16,7 +16,7 @@ import warnings
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python-api.md"
 MODULES = ("dpmf", "dpmf.torch", "dpmf.opacus", "dpmf.jax", "dpmf.interchange")
-MIXINS = ("Shown", "Saved")
+MIXINS = ("Shown", "Filed", "Saved")
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")
 

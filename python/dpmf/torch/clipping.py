@@ -14,6 +14,7 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
+from . import randomness
 from .nests import Examples
 from .sums import ExactSum
 
@@ -21,6 +22,8 @@ ROUTES = ("auto", "per-example", "ghost")
 #: Above so many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
 #: free just now: the same call takes the same route everywhere.
 GHOST_ABOVE = 1 << 26
+#: In errors of torch about models that torch.func cannot map over examples: their steps depend on values, for one.
+NOT_MAPPED = ("vmap", "Batching rule not implemented")
 #: Of the free memory, what gradients of examples may take. Each is there about three times: itself, what backward passes
 #: keep for it, a copy on the way; the rest is for the activations, which nobody knows beforehand.
 SHARE, COPIES = 0.25, 3
@@ -119,6 +122,7 @@ class PerExample:
     def __init__(self, model: Any, trained: Dict[str, Any], others: Dict[str, Any], loss: Loss, chunk: int):
         self._model, self._trained, self._others, self._loss = model, trained, others, loss
         self.chunk = chunk
+        self.mapped: Optional[bool] = None  # None: whether all examples go in one pass has not been tried
 
     def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
         """Gradients of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
@@ -130,15 +134,40 @@ class PerExample:
             outputs = functional_call(self._model, (parameters, others), positional, named)
             return self._loss.of_one(outputs, targets)
 
-        gradients = vmap(grad_and_value(loss_of_one), in_dims=(None, 0), randomness="different")
         for first in range(0, examples.count, self.chunk):
             last = min(first + self.chunk, examples.count)
-            found, losses = gradients(parameters, examples.part(first, last))
+            found, losses = self._gradients(loss_of_one, parameters, examples.part(first, last))
             real = max(examples.real - first, 0)
             whole = [g[:real] for g in found.values()]
             sums.add(whole)
             sums.count(lambda: norms(whole))
             tally.add(losses[:real], lambda: norms(whole), sums.clip)
+
+    def _gradients(self, loss_of_one: Any, parameters: Dict[str, torch.Tensor], tensors: List[torch.Tensor]) -> Any:
+        """(gradients, losses) of every example: all in one pass, or one after the other where the model does not allow that.
+
+        Whether it does depends on the model and not on the data, and is tried once; a try that fails draws no random numbers,
+        so that a run that is resumed draws what the first one drew.
+        """
+        each = grad_and_value(loss_of_one)
+        if self.mapped is not False and len(tensors[0]) > 0:
+            before = randomness.states() if self.mapped is None else None
+            try:
+                found = vmap(each, in_dims=(None, 0), randomness="different")(parameters, tensors)
+                self.mapped = True
+                return found
+            except RuntimeError as error:
+                if before is None or not any(sign in str(error) for sign in NOT_MAPPED):
+                    raise
+                randomness.restore(before)
+                self.mapped = False
+        found, losses = {name: p.new_zeros((len(tensors[0]), *p.shape)) for name, p in parameters.items()}, []
+        for i in range(len(tensors[0])):
+            one, loss = each(parameters, [t[i] for t in tensors])
+            losses.append(loss)
+            for name, g in one.items():
+                found[name][i] = g
+        return found, torch.stack(losses) if losses else torch.zeros(0)
 
     def close(self) -> None:
         pass
