@@ -6,8 +6,8 @@
 #   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
-# DPMF_ALL=1 adds what the optional tests need: clang, MPI, a cross compiler and qemu, and Chromium, in which the pages of `report` are
-# looked at.
+# DPMF_ALL=1 adds what the optional tests need: clang, MPI, OpenCL on the processor (PoCL), a cross compiler and qemu, and
+# Chromium, in which the pages of `report` are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -64,6 +64,8 @@ find_missing() {
             need_command gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
             need_command qemu-user-static qemu-aarch64-static
             need_command openmpi-bin mpirun
+            if ! [ -e /usr/include/CL/cl.h ]; then missing+=(ocl-icd-opencl-dev); fi
+            if ! ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then missing+=(pocl-opencl-icd); fi
             need_command chromium chromium chromium-browser google-chrome
             if ! [ -e "$(clang-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null)" ]; then
                 missing+=(libclang-rt-14-dev)
