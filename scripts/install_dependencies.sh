@@ -6,8 +6,8 @@
 #   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
 #   install_dependencies.sh test     and the test tools: clang-format, a Python environment in build/venv
 #
-# DPMF_CLANG=1 adds clang and its sanitizers, which `make test-long` needs. DPMF_ALL=1 adds what all optional tests need: clang, MPI, a
-# cross compiler and qemu, what makes a bare Debian for wheels, and Chromium, in which the pages of `report` are looked at.
+# DPMF_CLANG=1 adds clang and its sanitizers, which `make test-long` needs. DPMF_ALL=1 adds what all optional tests need: clang, MPI, OpenCL on
+# the processor (PoCL), a cross compiler and qemu, what makes a bare Debian for wheels, and Chromium, in which the pages of `report` are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,6 +71,8 @@ find_missing() {
             need_command openmpi-bin mpirun
             need_command debootstrap debootstrap
             need_command dpkg-dev dpkg-source
+            if ! [ -e /usr/include/CL/cl.h ]; then missing+=(ocl-icd-opencl-dev); fi
+            if ! ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then missing+=(pocl-opencl-icd); fi
             need_command chromium chromium chromium-browser google-chrome
         fi
     fi

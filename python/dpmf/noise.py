@@ -86,6 +86,7 @@ class NoiseStream(Saved, Object):
     """
 
     _free = "dpmf_noise_free"
+    _calls: Any = c  # whose functions make the rows: dpmf.device has others
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class NoiseStream(Saved, Object):
         with KeyBuffer(key) as memory:
             commitment = memory.commitment()
             with interruptible():
-                c.dpmf_noise_create(
+                self._calls.dpmf_noise_create(
                     mechanism._handle, dim, clip_norm, memory.memory, ctypes.byref(options), ctypes.byref(out)
                 )
         super().__init__(out)
@@ -163,12 +164,12 @@ class NoiseStream(Saved, Object):
     @property
     def step(self) -> int:
         """The number of the next row."""
-        return c.dpmf_noise_step(self._handle)
+        return self._calls.dpmf_noise_step(self._handle)
 
     @property
     def reserved(self) -> int:
         """Rows that the state file has seen, whoever asked for them; 0 without one."""
-        return c.dpmf_noise_reserved(self._handle)
+        return self._calls.dpmf_noise_reserved(self._handle)
 
     @property
     def keeps_state(self) -> bool:
@@ -178,7 +179,7 @@ class NoiseStream(Saved, Object):
     @property
     def in_doubt(self) -> bool:
         """The row before it may not have arrived: seek says whether it did."""
-        return bool(c.dpmf_noise_in_doubt(self._handle))
+        return bool(self._calls.dpmf_noise_in_doubt(self._handle))
 
     @property
     def dim(self) -> int:
@@ -192,7 +193,7 @@ class NoiseStream(Saved, Object):
     @property
     def count(self) -> int:
         """Numbers of this stream's part of a row."""
-        return c.dpmf_noise_count(self._handle)
+        return self._calls.dpmf_noise_count(self._handle)
 
     @property
     def dtype(self) -> str:
@@ -205,12 +206,12 @@ class NoiseStream(Saved, Object):
     @property
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
-        return c.dpmf_noise_scale(self._handle)
+        return self._calls.dpmf_noise_scale(self._handle)
 
     @property
     def calibrated(self) -> bool:
         """False: the mechanism has no sigma, and 1 is taken."""
-        return bool(c.dpmf_noise_calibrated(self._handle))
+        return bool(self._calls.dpmf_noise_calibrated(self._handle))
 
     # ---- rows ----
 
@@ -229,7 +230,7 @@ class NoiseStream(Saved, Object):
             self._bind(digest)
 
     def _bind(self, digest: bytes) -> None:
-        c.dpmf_noise_bind_sum(self._handle, (ctypes.c_uint8 * len(digest)).from_buffer_copy(digest))
+        self._calls.dpmf_noise_bind_sum(self._handle, (ctypes.c_uint8 * len(digest)).from_buffer_copy(digest))
         self._bound = self.step
 
     def add_(self, arrays: Any, factor: float = 1.0) -> None:
@@ -246,14 +247,14 @@ class NoiseStream(Saved, Object):
                     size = segment.count * DTYPES[self._dtype][0].itemsize
                     told.update((ctypes.c_char * size).from_address(segment.memory))
                 self._bind(told.digest())
-            c.dpmf_noise_add(self._handle, factor, len(segments), segments)
+            self._calls.dpmf_noise_add(self._handle, factor, len(segments), segments)
 
     def fill_(self, arrays: Any) -> None:
         """The next row in place of what the arrays hold. A row that is refused leaves them as they are."""
         with self._lock:
             segments = self._segments(arrays)
             if len(segments) == 1:
-                c.dpmf_noise_next(self._handle, segments[0].memory)
+                self._calls.dpmf_noise_next(self._handle, segments[0].memory)
                 return
             row = self._row()
         at = row.ctypes.data
@@ -268,7 +269,7 @@ class NoiseStream(Saved, Object):
 
     def _row(self) -> np.ndarray:
         row = np.empty(self.count, DTYPES[self._dtype][0])
-        c.dpmf_noise_next(self._handle, row.ctypes.data)
+        self._calls.dpmf_noise_next(self._handle, row.ctypes.data)
         return row
 
     def seek(self, step: int) -> None:
@@ -276,7 +277,7 @@ class NoiseStream(Saved, Object):
         step = integer(step, "step")
         with self._lock, interruptible():
             self._bound = -1
-            c.dpmf_noise_seek(self._handle, step)
+            self._calls.dpmf_noise_seek(self._handle, step)
 
     def _segments(self, arrays: Any) -> Any:
         """The arrays as the library takes them. Zero-sized parameters have no segment."""

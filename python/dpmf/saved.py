@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, interruptible, path_bytes
+from ._library import abi, interruptible, path_bytes
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -22,6 +22,7 @@ class Saved:
     """The part of NoiseStream that saves and loads."""
 
     _handle: Any
+    _calls: Any
     _lock: Any
     _mechanism: "Mechanism"
     _clip: float
@@ -108,10 +109,10 @@ class Saved:
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
         """The library's own checkpoint, buffers and all: C and the command line can go on from it. As secret as the key."""
         with self._lock:
-            c.dpmf_noise_save(self._handle, path_bytes(path))
+            self._calls.dpmf_noise_save(self._handle, path_bytes(path))
 
     def load(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Goes on from the library's own checkpoint."""
         with self._lock, interruptible():
             self._bound = -1
-            c.dpmf_noise_load(self._handle, path_bytes(path))
+            self._calls.dpmf_noise_load(self._handle, path_bytes(path))

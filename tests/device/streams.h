@@ -16,6 +16,9 @@ void check_device_(dpmf_status got, dpmf_status expected, const char *part, cons
 dpmf_device *the_device(void);
 void close_the_device(void);
 
+/* For the row t: NULL on OpenCL devices, streams that take turns on others. */
+void *a_stream(int64_t t);
+
 enum { CASES = 12 };
 extern const char *const case_names[CASES];
 

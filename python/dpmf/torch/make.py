@@ -68,7 +68,8 @@ def make_private(
     process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
                      added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
                      process needs the same key and a BatchSampler, and must call `step` for its part of every batch
-    noise            "host", the only one: rows are made by the library on the CPU, whatever the device
+    noise            "host": rows are made by the library on the CPU, whatever the device. "cuda", "opencl", or one of them with
+                     a number as in "cuda:1": made on that device, the same bits (dpmf.device); "opencl" is for models on the CPU
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
     options = among(STREAM, locals())
@@ -77,8 +78,10 @@ def make_private(
             "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
             "to the device by themselves; leave noise= out"
         )
+    if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
+        raise errors.ArgumentError("noise = %r, accepted: host, cuda, opencl, or one of those two with a number" % noise)
     if noise != "host":
-        raise errors.ArgumentError("noise = %r, accepted: host" % noise)
+        options["device"] = noise
     check_arguments(model, optimizer, mechanism)
     if not isinstance(clip_norm, AdaptiveClip):
         clip_norm = real(clip_norm, "clip_norm")

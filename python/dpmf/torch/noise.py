@@ -108,6 +108,10 @@ def make_stream(
         options["whole_state"] = group.world > 1
     offset, count = shard_of(dim, group.rank, group.world)
     kind = str(dtype).replace("torch.", "")
+    if "device" in options:
+        from ..device import DeviceStream
+
+        return DeviceStream(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, **options)
     return NoiseStream(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, **options)
 
 
@@ -120,9 +124,11 @@ class Rows:
 
     def __init__(self, stream: NoiseStream, device: Any):
         self.stream, self._device = stream, torch.device(device)
-        pin = self._device.type == "cuda"
         dtype = torch.float64 if stream.dtype == "float64" else torch.float32
-        self._room = [torch.empty(stream.count, dtype=dtype, pin_memory=pin) for _ in range(2 if pin else 1)]
+        self._there = getattr(stream, "memory", "cpu") == self._device.type != "cpu"  # the stream writes to the device itself
+        pin = self._device.type == "cuda" and not self._there
+        place = self._device if self._there else "cpu"
+        self._room = [torch.empty(stream.count, dtype=dtype, device=place, pin_memory=pin) for _ in range(2 if pin else 1)]
         self._copied: List[Any] = [None] * len(self._room)
         self._turn = 0
 
@@ -132,7 +138,7 @@ class Rows:
         if self._copied[turn] is not None:
             self._copied[turn].synchronize()
         self.stream.fill_(self._room[turn])
-        if self._device.type == "cpu":
+        if self._device.type == "cpu" or self._there:
             return self._room[turn]
         row = self._room[turn].to(self._device, non_blocking=True)
         if self._device.type == "cuda":

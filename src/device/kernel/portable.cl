@@ -20,7 +20,7 @@ typedef unsigned short half_word;
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
 #define GLOBAL
 #define LOCAL __shared__
-#define LOCAL_WORDS const word *
+#define LOCAL_WORDS word /* where they are, in 32 bits: with a pointer's 64 every look-up takes one instruction more */
 #define UNROLL _Pragma("unroll")
 #define LEAVE_ROLLED _Pragma("unroll 1")
 #define WAIT_FOR_GROUP() __syncthreads()
@@ -33,6 +33,7 @@ typedef unsigned short half_word;
 #define SIGNED_TO_FLOAT(x) __int2float_rn((int)(x))
 #define LEADING_ZEROS(x) ((word)__clz((int)(x)))
 #define ROTATE(x, n) __funnelshift_l(x, x, n)
+#define BYTE(x, k) __byte_perm(x, 0u, 0x4440u | (k)) /* one instruction */
 /* These are never fused, whatever the flags. */
 #define ADD(a, b) __fadd_rn(a, b)
 #define MULTIPLY(a, b) __fmul_rn(a, b)
@@ -45,6 +46,18 @@ __constant__ word dpmf_key[60];
 #define KEY_POINTER const word *
 #define KEY dpmf_key
 #define VECTOR_ALIGNED(pointer, bytes) (((wide)(pointer) & ((bytes) - 1)) == 0)
+
+/* To be called after WAIT_FOR_GROUP: no look-up can go before this, whose address it needs. */
+FUNCTION LOCAL_WORDS words_at(const word *words) {
+    word at = (word)__cvta_generic_to_shared(words);
+    asm volatile("" : "+r"(at) : : "memory");
+    return at;
+}
+FUNCTION word look_up(LOCAL_WORDS table, word s) {
+    word found;
+    asm("ld.shared.u32 %0, [%1];" : "=r"(found) : "r"(s * (4u * DPMF_COPIES) + table));
+    return found;
+}
 
 FUNCTION void read_four(const float *from, float v[4]) {
     const float4 all = *(const float4 *)from;
@@ -86,6 +99,7 @@ typedef ushort half_word;
 #define SIGNED_TO_FLOAT(x) convert_float_rte((int)(x))
 #define LEADING_ZEROS(x) clz(x)
 #define ROTATE(x, n) rotate(x, (word)(n))
+#define BYTE(x, k) ((x) >> (8 * (k)) & 255u)
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 #define DIVIDE(a, b) ((a) / (b))
@@ -95,6 +109,13 @@ typedef ushort half_word;
 #define KEY_POINTER __constant const word *
 #define KEY dpmf_key
 #define VECTOR_ALIGNED(pointer, bytes) 1 /* vload4 asks for nothing */
+
+FUNCTION LOCAL_WORDS words_at(LOCAL_WORDS words) {
+    return words;
+}
+FUNCTION word look_up(LOCAL_WORDS table, word s) {
+    return table[s * DPMF_COPIES];
+}
 
 FUNCTION void read_four(__global const float *from, float v[4]) {
     const float4 all = vload4(0, from);

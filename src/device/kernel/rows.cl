@@ -14,8 +14,7 @@
 
 /* ---- AES-256 ---- */
 
-#define LOOK_UP(s) table[(s)*DPMF_COPIES]
-#define BYTE(w, k) ((w) >> (8 * (k)) & 255u)
+#define LOOK_UP(s) look_up(table, s)
 
 FUNCTION word mix_column(LOCAL_WORDS table, word a, word b, word c, word d, word key) {
     return LOOK_UP(BYTE(a, 0)) ^ ROTATE(LOOK_UP(BYTE(b, 1)), 8) ^ ROTATE(LOOK_UP(BYTE(c, 2)), 16) ^
@@ -310,7 +309,7 @@ KERNEL dpmf_rows(KEY_PARAMETER GLOBAL const word *tables, GLOBAL const float *we
     LOCAL word tables_here[256 * DPMF_COPIES];
     for (word i = LOCAL_ID(); i < 256u * DPMF_COPIES; i += LOCAL_SIZE()) tables_here[i] = tables[i / DPMF_COPIES];
     WAIT_FOR_GROUP();
-    LOCAL_WORDS table = tables_here + (LOCAL_ID() & (DPMF_COPIES - 1u));
+    LOCAL_WORDS table = words_at(tables_here + (LOCAL_ID() & (DPMF_COPIES - 1u)));
     const wide first = from / 32, items = 4 * ((to + 31) / 32 - first);
     LEAVE_ROLLED for (wide item = GLOBAL_ID(); item < items; item += GLOBAL_SIZE()) {
         const wide unit = first + item / 4;
