@@ -142,6 +142,12 @@ class dpmf_precision(enum.IntEnum):
     DPMF_FLOAT64 = 1
 
 
+class dpmf_release(enum.IntEnum):
+    DPMF_RELEASE_AUTO = 0
+    DPMF_RELEASE_EXACT = 1
+    DPMF_RELEASE_PLAIN = 2
+
+
 class dpmf_optimizer(enum.IntEnum):
     DPMF_OPTIMIZER_SGD = 0
     DPMF_OPTIMIZER_ADAM = 1
@@ -457,6 +463,8 @@ class dpmf_noise_options(Structure):
         ("key_file", c_char_p),
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
+        ("exact", c_int),
+        ("grid", c_double),
     ]
 
 
@@ -464,6 +472,16 @@ class dpmf_segment(Structure):
     _fields_ = [
         ("memory", c_void_p),
         ("count", c_int64),
+    ]
+
+
+class dpmf_exact(Structure):
+    _fields_ = [
+        ("grid", c_double),
+        ("sensitivity", c_double),
+        ("rounding", c_double),
+        ("arithmetic", c_double),
+        ("scale", c_double),
     ]
 
 
@@ -475,6 +493,7 @@ class dpmf_counter_options(Structure):
         ("rows_may_repeat", c_int),
         ("clip_rows", c_int),
         ("run", dpmf_run),
+        ("release", c_int),
     ]
 
 
@@ -573,6 +592,7 @@ class dpmf_trainer_options(Structure):
         ("key_file", c_char_p),
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
+        ("exact", c_int),
     ]
 
 
@@ -748,6 +768,10 @@ FUNCTIONS = {
     "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
     "dpmf_noise_calibrated": (c_int, [POINTER(dpmf_noise)]),
+    "dpmf_exact_plan": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, c_double, POINTER(dpmf_run), POINTER(dpmf_exact)]),
+    "dpmf_noise_add_whole": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_grid": (c_double, [POINTER(dpmf_noise)]),
+    "dpmf_noise_sensitivity": (c_double, [POINTER(dpmf_noise)]),
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
@@ -762,6 +786,7 @@ FUNCTIONS = {
     "dpmf_counter_step": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_counter_columns": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_counter_scale": (c_double, [POINTER(dpmf_counter)]),
+    "dpmf_counter_grid": (c_double, [POINTER(dpmf_counter)]),
     "dpmf_counter_calibrated": (c_int, [POINTER(dpmf_counter)]),
     "dpmf_counter_error": (c_double, [POINTER(dpmf_counter), c_int64]),
     "dpmf_counter_places": (c_int, [POINTER(dpmf_counter)]),

@@ -9,7 +9,7 @@
 #include "kernels/multiply.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
-#include "kernels/whole.h"
+#include "kernels/whole/whole.h"
 
 #include <stddef.h>
 

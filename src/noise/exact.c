@@ -14,7 +14,7 @@
  */
 #include "noise/exact.h"
 
-#include "kernels/seed/seed.h"
+#include "account/account.h"
 #include "mechanism/mechanism.h"
 
 #include <math.h>
@@ -25,19 +25,11 @@ enum { GRID_BITS = 36 };
 /* Rows must stay below this: the kernels hold whole numbers of up to 51 bits. */
 static const double MOST_STEPS = 0x1p50;
 
-dpmf_status dpmf_i_noise_exact_usable(const dpmf_i_noise_plan *plan) {
-    if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "exact noise: %s has no exact release: accepted are strategies that are square and made by "
-        "a recursion or a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
-        plan->leaf->ops->class_name);
-}
-
-dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling) {
+dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling,
+                                      dpmf_adjacency adjacency) {
     char text[64] = "";
     if (dpmf_sampling_is_none(sampling) || plan->route->exact == DPMF_I_NOISE_EXACT_OWN) return DPMF_OK;
-    if (sampling->kind == DPMF_SAMPLING_BLOCK_CYCLIC && sampling->cap == 0 &&
+    if (dpmf_i_account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
         plan->route->exact == DPMF_I_NOISE_EXACT_FEEDBACK)
         return DPMF_OK;
     TRY(dpmf_sampling_format(sampling, text));
@@ -77,7 +69,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                                 "accepted: positive and finite",
                                 (long long)dim, clip);
     TRY(dpmf_i_noise_plan_make(m->strategy, &wanted, 1, &plan));
-    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling));
+    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling, m->adjacency));
     TRY(dpmf_i_noise_exact_bound(&plan, run, &b));
     const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
