@@ -1255,11 +1255,18 @@ typedef struct dpmf_exact {
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_exact_plan(const dpmf_mechanism *mechanism, int64_t dim, double clip,
                                                      double grid, const dpmf_run *run, dpmf_exact *out);
 
+/*
+ * A statement (dpmf_privacy_statement) with its sentence on arithmetic replaced by what is proven for the exact release.
+ * Returns the length of all of it, of which `out` gets what fits, as snprintf does.
+ */
+DPMF_API size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statement, char *out, size_t size);
+
 /* The next row of an exact stream added to segments of int64_t, in grid steps. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments,
                                                           const dpmf_segment *segment);
 DPMF_API double dpmf_noise_grid(const dpmf_noise *noise);        /* 0: not exact */
 DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* what the scale is made of */
+DPMF_API dpmf_exact dpmf_noise_release(const dpmf_noise *noise); /* all of it; grid 0: not exact */
 
 /* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
@@ -1705,9 +1712,10 @@ DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
  * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
-DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);  /* of the next batch */
-DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer); /* of the mechanism */
-DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer); /* steps whose noise the state file has seen */
+DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as dpmf_noise_release */
+DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
+DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file has seen */
 
 /*
  * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same

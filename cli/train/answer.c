@@ -34,6 +34,12 @@ static int account_for(const training *t, guarantee *g) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
+    if (t->how.exact) {
+        const dpmf_exact release = dpmf_trainer_release(t->trainer);
+        char plain[STATEMENT_MAX];
+        memcpy(plain, g->statement, sizeof plain);
+        dpmf_exact_statement(&release, plain, g->statement, sizeof g->statement);
+    }
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n");

@@ -310,6 +310,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
 }
 
+dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
+    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_release(trainer->noise) : (dpmf_exact){0};
+}
+
 int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {
     return trainer != NULL ? trainer->step : 0;
 }
