@@ -182,6 +182,8 @@ static int check_usage(const arguments *given) {
         return fail(EXIT_USAGE, "--sync-every needs --key-file or --state: there is no state file to be synced");
     if (!state && !key && option_given(given, OPTION_INPUT))
         return fail(EXIT_USAGE, "--input needs --key-file or --state: it is about going on");
+    if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_PLAIN))
+        return fail(EXIT_USAGE, "--exact and --plain exclude each other");
     if (option_given(given, OPTION_JSON_LINES) && option_given(given, OPTION_LINE_FORMAT) &&
         !option_is(given, OPTION_LINE_FORMAT, "jsonl"))
         return fail(EXIT_USAGE, "--json-lines and --format %s exclude each other",
@@ -234,6 +236,9 @@ static int open_counter(count *c) {
     wanted.key_file = c->given->text[OPTION_KEY_FILE];
     wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
     wanted.run = run_with(0);
+    wanted.release = option_given(c->given, OPTION_EXACT)   ? DPMF_RELEASE_EXACT
+                     : option_given(c->given, OPTION_PLAIN) ? DPMF_RELEASE_PLAIN
+                                                            : DPMF_RELEASE_AUTO;
     dpmf_status status = get_key(c->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =
@@ -272,6 +277,7 @@ static int print_done(const count *c) {
     json_double(&t, "clip", c->given->number[OPTION_CLIP]);
     json_known(&t, "sigma", dpmf_mechanism_sigma(c->mechanism));
     json_double(&t, "scale", dpmf_counter_scale(c->counter));
+    json_text(&t, "release", dpmf_counter_grid(c->counter) > 0 ? "exact" : "plain");
     json_bool(&t, "calibrated", dpmf_counter_calibrated(c->counter) != 0);
     json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);

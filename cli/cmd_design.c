@@ -83,6 +83,8 @@ static int check_needed(const arguments *given) {
             option_given(given, OPTION_CONTRIBUTIONS) !=
         1)
         return fail(EXIT_USAGE, "design needs one of --epochs K, --federated K,LOW..HIGH and --contributions K[,B]");
+    if (option_given(given, OPTION_EXACT) && !option_given(given, OPTION_DIM))
+        return fail(EXIT_USAGE, "--exact needs --dim M: what rounding adds to the sensitivity grows with it");
     if (!(given->number[OPTION_EPSILON] > 0.0))
         return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
     if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
@@ -161,7 +163,8 @@ static void json_candidates(text_buffer *t, const char *key, const dpmf_design *
     json_close(t, ']');
 }
 
-static void print_json(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
+static void print_json(text_buffer *t, const arguments *given, const dpmf_design *d, const dpmf_exact *exact,
+                       const char *statement) {
     const dpmf_mechanism *m = dpmf_design_mechanism(d);
     json_begin(t);
     json_integer(t, "steps", given->count[OPTION_STEPS]);
@@ -173,6 +176,14 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
         json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
     json_candidates(t, "candidates", d, false);
     json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_chosen(d)));
+    if (exact->grid > 0) {
+        json_open(t, "exact", '{');
+        json_double(t, "grid_per_clip", exact->grid);
+        json_double(t, "sensitivity", exact->sensitivity);
+        json_double(t, "rounding", exact->rounding);
+        json_double(t, "arithmetic", exact->arithmetic);
+        json_close(t, '}');
+    }
     json_text(t, "statement", statement);
     json_text(t, "why", dpmf_design_why(d));
     json_open(t, "warnings", '[');
@@ -289,13 +300,38 @@ static int save_chosen(const dpmf_design *d, const char *path) {
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
-static int print_design(const arguments *given, const dpmf_design *d) {
+/* The statement; with --exact what it says of the exact release, for a clip norm of 1, whose factor cancels. */
+static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
+    char *plain = allocate(STATEMENT_MAX, 1);
+    if (plain == NULL) return fail_memory();
+    dpmf_design_statement(d, option_text(given, OPTION_UNIT), plain, STATEMENT_MAX);
+    if (exact->grid > 0)
+        dpmf_exact_statement(exact, plain, statement, STATEMENT_MAX);
+    else
+        memcpy(statement, plain, STATEMENT_MAX);
+    free(plain);
+    return 0;
+}
+
+/* A mechanism that has no exact release is no answer to --exact. */
+static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
+    if (!option_given(given, OPTION_EXACT)) return 0;
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    dpmf_status status = dpmf_exact_plan(dpmf_design_mechanism(d), given->count[OPTION_DIM], 1.0, 0.0, &run, out);
+    return status == DPMF_OK ? 0 : fail_status(status, "--exact (other families: --families, without sampling)");
+}
+
+static int print_design(const arguments *given, const dpmf_design *d, const dpmf_exact *exact) {
     text_buffer t = {0};
     char *statement = allocate(STATEMENT_MAX, 1);
     if (statement == NULL) return fail_memory();
-    dpmf_design_statement(d, option_text(given, OPTION_UNIT), statement, STATEMENT_MAX);
+    int failed = make_statement(given, d, exact, statement);
+    if (failed != 0) {
+        free(statement);
+        return failed;
+    }
     if (option_given(given, OPTION_JSON))
-        print_json(&t, given, d, statement);
+        print_json(&t, given, d, exact, statement);
     else
         print_table(&t, given, d, statement);
     int code = text_print(&t);
@@ -308,6 +344,7 @@ int cmd_design(const arguments *given) {
     dpmf_design_options how;
     dpmf_workload *workload = NULL;
     dpmf_design *design = NULL;
+    dpmf_exact exact = {0};
     int code = check_needed(given);
     if (code == 0) code = read_options(given, &how);
     if (code == 0) code = make_workload(given, OPTION_WORKLOAD, given->count[OPTION_STEPS], &workload);
@@ -316,8 +353,9 @@ int cmd_design(const arguments *given) {
         if (status != DPMF_OK) code = fail_status(status, NULL);
     }
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+    if (code == 0) code = plan_exact(given, design, &exact);
     if (code == 0) code = save_chosen(design, option_text(given, OPTION_OUT));
-    if (code == 0) code = print_design(given, design);
+    if (code == 0) code = print_design(given, design, &exact);
     dpmf_design_free(design);
     dpmf_workload_free(workload);
     return code;

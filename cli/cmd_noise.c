@@ -40,6 +40,9 @@ static int check_usage(const arguments *given) {
     if (state && without) return fail(EXIT_USAGE, "--state and --no-state exclude each other");
     if (option_given(given, OPTION_REPLAY) && !state && (!key || without))
         return fail(EXIT_USAGE, "--replay needs --state: it is about rows that the state file has seen");
+    if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_FORMAT) &&
+        option_is(given, OPTION_FORMAT, "f32"))
+        return fail(EXIT_USAGE, "--exact and --format f32: exact rows are float64 (f64, npy), which hold them");
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT) && !dry)
         return fail(EXIT_USAGE, "--json needs --out: rows and JSON would both go to standard output");
     return 0;
@@ -66,7 +69,8 @@ static int read_rows(const arguments *given, int64_t steps, request *r) {
 static void read_options(const arguments *given, request *r) {
     r->dim = given->count[OPTION_DIM];
     r->options = dpmf_noise_options_defaults();
-    r->options.precision = option_is(given, OPTION_FORMAT, "f64") ? DPMF_FLOAT64 : DPMF_FLOAT32;
+    r->options.exact = option_given(given, OPTION_EXACT);
+    r->options.precision = r->options.exact || option_is(given, OPTION_FORMAT, "f64") ? DPMF_FLOAT64 : DPMF_FLOAT32;
     r->options.offset = given->count[OPTION_OFFSET];
     r->options.count = option_given(given, OPTION_SHARD) ? given->count[OPTION_SHARD] : 0;
     r->options.state = given->text[OPTION_STATE];
@@ -76,6 +80,11 @@ static void read_options(const arguments *given, request *r) {
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
     r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
+}
+
+/* Exact rows are float64 unless a NumPy file is asked for, which says what it holds. */
+static const char *format_text(const request *r) {
+    return r->options.exact && !option_given(r->given, OPTION_FORMAT) ? "f64" : option_text(r->given, OPTION_FORMAT);
 }
 
 /* ---- dry run ---- */
@@ -91,7 +100,7 @@ static int print_memory(const arguments *given, const request *r, uint64_t bytes
         json_integer(&t, "dim", r->dim);
         json_integer(&t, "offset", r->options.offset);
         json_integer(&t, "count", r->count);
-        json_text(&t, "format", option_text(given, OPTION_FORMAT));
+        json_text(&t, "format", format_text(r));
         json_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
         json_integer(&t, "memory_bytes", (int64_t)bytes);
         json_integer(&t, "buffer_bytes", (int64_t)buffers);
@@ -129,7 +138,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
     snprintf(binding, sizeof binding, "noise %lld %.17g %s", (long long)r->dim, r->given->number[OPTION_CLIP],
-             option_text(r->given, OPTION_FORMAT));
+             r->options.exact ? "exact" : option_text(r->given, OPTION_FORMAT));
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
 
@@ -173,8 +182,8 @@ static void explain(request *r) {
 
 static int write_header(const request *r, row_output *out) {
     char header[128], padded[256];
-    int length = snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                          (long long)(r->last - r->first), (long long)r->count);
+    int length = snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                          (int)r->number_size, (long long)(r->last - r->first), (long long)r->count);
     int body = (10 + length + 1 + 63) / 64 * 64 - 10; /* the data starts at a multiple of 64 */
     memcpy(padded, "\x93NUMPY\x01", 7);
     padded[7] = '\0';
@@ -221,7 +230,12 @@ static int print_done(const request *r) {
     json_integer(&t, NULL, r->first);
     json_integer(&t, NULL, r->last);
     json_close(&t, ']');
-    json_text(&t, "format", option_text(r->given, OPTION_FORMAT));
+    json_text(&t, "format", format_text(r));
+    json_text(&t, "release", r->options.exact ? "exact" : "plain");
+    if (r->options.exact) {
+        json_double(&t, "grid", dpmf_noise_grid(r->noise));
+        json_double(&t, "sensitivity", dpmf_noise_sensitivity(r->noise));
+    }
     json_double(&t, "clip", r->given->number[OPTION_CLIP]);
     json_known(&t, "sigma", dpmf_mechanism_sigma(r->mechanism));
     json_double(&t, "scale", dpmf_noise_scale(r->noise));

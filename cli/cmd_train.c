@@ -78,6 +78,7 @@ static void read_options(training *t) {
     *o = dpmf_trainer_options_defaults();
     o->hidden = t->hidden;
     o->noiseless = option_given(given, OPTION_NOISELESS);
+    o->exact = option_given(given, OPTION_EXACT);
     o->clip = o->noiseless && !option_given(given, OPTION_CLIP) ? INFINITY : given->number[OPTION_CLIP];
     o->zero_above = given->number[OPTION_ZERO_ABOVE];
     o->by_unit = option_is(given, OPTION_UNIT, "user");

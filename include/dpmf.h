@@ -1264,11 +1264,18 @@ typedef struct dpmf_exact {
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_exact_plan(const dpmf_mechanism *mechanism, int64_t dim, double clip,
                                                      double grid, const dpmf_run *run, dpmf_exact *out);
 
+/*
+ * A statement (dpmf_privacy_statement) with its sentence on arithmetic replaced by what is proven for the exact release.
+ * Returns the length of all of it, of which `out` gets what fits, as snprintf does.
+ */
+DPMF_API size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statement, char *out, size_t size);
+
 /* The next row of an exact stream added to segments of int64_t, in grid steps. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments,
                                                           const dpmf_segment *segment);
 DPMF_API double dpmf_noise_grid(const dpmf_noise *noise);        /* 0: not exact */
 DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* what the scale is made of */
+DPMF_API dpmf_exact dpmf_noise_release(const dpmf_noise *noise); /* all of it; grid 0: not exact */
 
 /* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
@@ -1310,6 +1317,13 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key
  * and with the buffers what takes that away. It is bound to the mechanism, columns, clip, label and key, authenticated,
  * and locked while it is used.
  */
+/* Which noise: the exact release (see dpmf_exact) or rows in floating point. */
+typedef enum dpmf_release {
+    DPMF_RELEASE_AUTO = 0, /* exact where there is an exact release, plain elsewhere */
+    DPMF_RELEASE_EXACT,    /* exact, or refused */
+    DPMF_RELEASE_PLAIN
+} dpmf_release;
+
 typedef struct dpmf_counter_options {
     const char *label; /* NULL, or a name of this run: runs of other names get other noise from the same key */
     const char *state; /* NULL, or the path of a state file, made with the first rows if it is missing */
@@ -1319,6 +1333,7 @@ typedef struct dpmf_counter_options {
     int clip_rows; /* 1: each row is what one unit adds, and is scaled down to the norm `clip`; 0: it is a sum over
                            * units, each of which adds at most `clip`, and is taken as it is */
     dpmf_run run;  /* progress of seeking and of the error bars */
+    dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
 } dpmf_counter_options;
 
 DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
@@ -1349,6 +1364,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_last(const dpmf_counter *count
 DPMF_API int64_t dpmf_counter_step(const dpmf_counter *counter); /* of the next row */
 DPMF_API int64_t dpmf_counter_columns(const dpmf_counter *counter);
 DPMF_API double dpmf_counter_scale(const dpmf_counter *counter);   /* clip x sigma x sensitivity */
+DPMF_API double dpmf_counter_grid(const dpmf_counter *counter);    /* of the exact release; 0: it is plain */
 DPMF_API int dpmf_counter_calibrated(const dpmf_counter *counter); /* 0: the mechanism has no sigma, and 1 is taken */
 DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
                                    int64_t step); /* standard deviation; NaN: no such step */
@@ -1749,6 +1765,7 @@ typedef struct dpmf_trainer_options {
     const char *state, *key_file;
     int rows_may_repeat;
     dpmf_run run;
+    int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, and what is released has a proof */
 } dpmf_trainer_options;
 
 /* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
@@ -1774,9 +1791,10 @@ DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
  * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
-DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);  /* of the next batch */
-DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer); /* of the mechanism */
-DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer); /* steps whose noise the state file has seen */
+DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as dpmf_noise_release */
+DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
+DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file has seen */
 
 /*
  * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same

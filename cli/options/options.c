@@ -646,6 +646,18 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = NOISE | TRAIN,
                          .help = "keep no state file beside the key file: rows may repeat, and nobody notices"},
+    [OPTION_EXACT] = {.name = "exact",
+                      .kind = KIND_FLAG,
+                      .verbs = NOISE | COUNT | TRAIN | DESIGN,
+                      .help =
+                          "the exact release: sums and noise on one grid, in integers, with a proof for the numbers "
+                          "that leave. noise: rows are float64, whole multiples of the grid. count: the default where "
+                          "the mechanism has one; given, it is refused elsewhere. design: needs --dim; what it adds "
+                          "to the sensitivity"},
+    [OPTION_PLAIN] = {.name = "plain",
+                      .kind = KIND_FLAG,
+                      .verbs = COUNT,
+                      .help = "noise in floating point, as before there was an exact release"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,

@@ -34,6 +34,12 @@ static int account_for(const training *t, guarantee *g) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
+    if (t->how.exact) {
+        const dpmf_exact release = dpmf_trainer_release(t->trainer);
+        char plain[STATEMENT_MAX];
+        memcpy(plain, g->statement, sizeof plain);
+        dpmf_exact_statement(&release, plain, g->statement, sizeof g->statement);
+    }
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n");
@@ -81,6 +87,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_integer(out, "resumed_at", t->resumed_at);
     json_double(out, "seconds", t->seconds);
     json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
+    if (!t->how.noiseless) json_text(out, "release", t->how.exact ? "exact" : "plain");
     json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
     json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_digest(m));
     json_text_or_null(out, "out", t->given->text[OPTION_OUT]);

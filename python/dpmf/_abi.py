@@ -149,6 +149,10 @@ class dpmf_recipe_kind(enum.IntEnum):
     DPMF_RECIPE_TVBLT = 3
     DPMF_RECIPE_TVBLT_SECOND = 4
     DPMF_RECIPE_REPLAY = 5
+class dpmf_release(enum.IntEnum):
+    DPMF_RELEASE_AUTO = 0
+    DPMF_RELEASE_EXACT = 1
+    DPMF_RELEASE_PLAIN = 2
 
 
 class dpmf_optimizer(enum.IntEnum):
@@ -484,6 +488,8 @@ class dpmf_noise_options(Structure):
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
         ("maker", POINTER(dpmf_noise_maker)),
+        ("exact", c_int),
+        ("grid", c_double),
     ]
 
 
@@ -491,6 +497,16 @@ class dpmf_segment(Structure):
     _fields_ = [
         ("memory", c_void_p),
         ("count", c_int64),
+    ]
+
+
+class dpmf_exact(Structure):
+    _fields_ = [
+        ("grid", c_double),
+        ("sensitivity", c_double),
+        ("rounding", c_double),
+        ("arithmetic", c_double),
+        ("scale", c_double),
     ]
 
 
@@ -502,6 +518,7 @@ class dpmf_counter_options(Structure):
         ("rows_may_repeat", c_int),
         ("clip_rows", c_int),
         ("run", dpmf_run),
+        ("release", c_int),
     ]
 
 
@@ -612,6 +629,7 @@ class dpmf_trainer_options(Structure):
         ("key_file", c_char_p),
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
+        ("exact", c_int),
     ]
 
 
@@ -820,6 +838,12 @@ FUNCTIONS = {
     "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
     "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
     "dpmf_noise_calibrated": (c_int, [POINTER(dpmf_noise)]),
+    "dpmf_exact_plan": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, c_double, POINTER(dpmf_run), POINTER(dpmf_exact)]),
+    "dpmf_exact_statement": (c_size_t, [POINTER(dpmf_exact), c_char_p, c_char_p, c_size_t]),
+    "dpmf_noise_add_whole": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_grid": (c_double, [POINTER(dpmf_noise)]),
+    "dpmf_noise_sensitivity": (c_double, [POINTER(dpmf_noise)]),
+    "dpmf_noise_release": (dpmf_exact, [POINTER(dpmf_noise)]),
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
@@ -834,6 +858,7 @@ FUNCTIONS = {
     "dpmf_counter_step": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_counter_columns": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_counter_scale": (c_double, [POINTER(dpmf_counter)]),
+    "dpmf_counter_grid": (c_double, [POINTER(dpmf_counter)]),
     "dpmf_counter_calibrated": (c_int, [POINTER(dpmf_counter)]),
     "dpmf_counter_error": (c_double, [POINTER(dpmf_counter), c_int64]),
     "dpmf_counter_places": (c_int, [POINTER(dpmf_counter)]),
@@ -899,6 +924,7 @@ FUNCTIONS = {
     "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_dim": (c_int64, [POINTER(dpmf_dataset), c_int64]),
     "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
+    "dpmf_trainer_release": (dpmf_exact, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
     "dpmf_trainer_begun": (c_int64, [POINTER(dpmf_trainer)]),

@@ -31,6 +31,9 @@ typedef struct dpmf_i_account_pair {
     int64_t compositions; /* >= 1 */
 } dpmf_i_account_pair;
 
+/* account/statement.c: how the sentence on arithmetic begins, which an exact release replaces. */
+const char *dpmf_i_account_real_noise(void);
+
 /* account/text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *sampling);
 

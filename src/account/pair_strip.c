@@ -62,8 +62,7 @@ static double growth(const strip *s, double x, double y) {
 /* ln of the largest f e^u d between x and y. */
 static double log_largest(const strip *s, double x, double y) {
     const double near = (x < 0) != (y < 0) ? 0 : fmin(fabs(x), fabs(y)), z = near / s->pair->sigma;
-    return fmax(exponent(s, x), exponent(s, y)) + growth(s, x, y) - 0.5 * z * z -
-           log(s->pair->sigma * sqrt(2 * PI));
+    return fmax(exponent(s, x), exponent(s, y)) + growth(s, x, y) - 0.5 * z * z - log(s->pair->sigma * sqrt(2 * PI));
 }
 
 /* ln of the integral of f e^u d over cells from x to y. */
@@ -107,8 +106,8 @@ static double log_outside(const strip *s, double low, double high) {
     }
     const double slope = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
     const double steep = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? growth_on(s, low) : 0;
-    const double right = exponent(s, high) + growth(s, high, high) +
-                         slope * (0.5 * slope - high) / (sigma * sigma) + dpmf_i_base_log_normal_cdf((slope - high) / sigma);
+    const double right = exponent(s, high) + growth(s, high, high) + slope * (0.5 * slope - high) / (sigma * sigma) +
+                         dpmf_i_base_log_normal_cdf((slope - high) / sigma);
     return dpmf_i_base_log_add(below + exponent(s, low) + steep, right);
 }
 

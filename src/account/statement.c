@@ -71,6 +71,10 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
         add(t, "Without that assumption the same noise gives epsilon = %.4g at this delta.\n", up(p->without_sampling));
 }
 
+const char *dpmf_i_account_real_noise(void) {
+    return "Arithmetic: the noise is taken as real-valued";
+}
+
 static void add_certainty(text *t, const dpmf_privacy *p) {
     if (p->kind == DPMF_EXACT)
         add(t, "The figure is exact (%s).\n", p->method);
@@ -82,8 +86,7 @@ static void add_certainty(text *t, const dpmf_privacy *p) {
     else
         add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
             p->slack_met ? "" : "; it may be looser than was asked for");
-    add(t, "Arithmetic: the noise is taken as real-valued; hyper-parameters chosen on the same data are not accounted "
-           "for.\n");
+    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", dpmf_i_account_real_noise());
 }
 
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,

@@ -10,7 +10,7 @@
 #include "kernels/sample.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
-#include "kernels/whole.h"
+#include "kernels/whole/whole.h"
 
 #include <stddef.h>
 

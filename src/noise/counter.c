@@ -45,14 +45,41 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     return DPMF_OK;
 }
 
+/*
+ * The exact release: on the counter's own grid. Rows that are sums of numbers off the grid are rounded to it, which changes
+ * what a unit adds by less than a grid step in each column: its norm may be so much larger.
+ */
+static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
+                                  dpmf_noise_options *wanted, double *clip) {
+    const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->evaluation.sensitivity.value;
+    dpmf_exact exact;
+    *clip = c->clip;
+    if ((int)release < DPMF_RELEASE_AUTO || release > DPMF_RELEASE_PLAIN)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "release %d, accepted 0 (exact where possible), 1 (exact), 2 (plain)", (int)release);
+    if (release == DPMF_RELEASE_PLAIN || !(c->clip > 0 && isfinite(scale))) return DPMF_OK;
+    const double grid = dpmf_i_noise_counter_exact_grid(scale);
+    const double wider = c->clip + grid * sqrt((double)c->columns);
+    const dpmf_status status = dpmf_exact_plan(m, c->columns, wider, grid, &wanted->run, &exact);
+    if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED && release == DPMF_RELEASE_AUTO ? DPMF_OK : status;
+    wanted->exact = 1;
+    wanted->grid = grid;
+    *clip = wider;
+    return DPMF_OK;
+}
+
 static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                               const dpmf_counter_options *o) {
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
+    double clip = 0;
     wanted.precision = DPMF_FLOAT64;
     wanted.label = o->label;
     wanted.run = o->run;
     wanted.run.threads = 1; /* rows are short */
-    return dpmf_noise_create(mechanism, c->columns, c->clip, key, &wanted, &c->noise);
+    TRY(choose_release(c, mechanism, o->release, &wanted, &clip));
+    TRY(dpmf_noise_create(mechanism, c->columns, clip, key, &wanted, &c->noise));
+    c->noise->binding.clip = c->clip; /* the state file speaks of what was asked for */
+    return DPMF_OK;
 }
 
 static dpmf_status allocate_memory(dpmf_counter *c) {
@@ -305,6 +332,10 @@ int64_t dpmf_counter_step(const dpmf_counter *c) {
 
 int64_t dpmf_counter_columns(const dpmf_counter *c) {
     return c->columns;
+}
+
+double dpmf_counter_grid(const dpmf_counter *c) {
+    return dpmf_noise_grid(c->noise);
 }
 
 double dpmf_counter_scale(const dpmf_counter *c) {

@@ -45,6 +45,9 @@ struct dpmf_counter {
 /* The grid, and what fits all steps on it; refuses a scale that has none. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *counter);
 
+/* The grid of an exact counter whose noise is about so large. */
+double dpmf_i_noise_counter_exact_grid(double scale);
+
 /* Refuses more rows than the mechanism has steps left. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_fits(const dpmf_counter *counter, int64_t rows);
 

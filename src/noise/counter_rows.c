@@ -3,7 +3,7 @@
  * Rows of a counter. With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it
  * row by row: o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t].
  *
- * g and the noise are put on one grid, 2^-40 of the noise's size, and added there in 128-bit integers, so that no size of
+ * g and the noise are put on one grid (2^-40 of the noise's size; where the noise is exact it is on its grid already), and added there in 128-bit integers, so that no size of
  * the numbers swallows the noise; what is made of x after that is post-processing. Running sums themselves (A = prefix)
  * stay integers. Numbers that could not be held in all steps are refused.
  *
@@ -19,6 +19,8 @@
 #include <string.h>
 
 typedef dpmf_i_noise_wide wide;
+
+enum { EXACT_BITS = 35 }; /* of an exact seed, as in noise/exact.c, with room for what the allowance adds */
 
 _Static_assert(sizeof(dpmf_int128) == sizeof(wide), "the same 16 bytes, the low half first");
 
@@ -50,16 +52,28 @@ static double value_of(wide x, int places) {
     return ldexp((double)x, -places);
 }
 
+/* Binary places of a grid of 2^-bits of the scale, within what numbers can be printed with. */
+static int places_of(double scale, int bits) {
+    int exponent = 0;
+    frexp(scale, &exponent);
+    const int places = bits - exponent;
+    return places < 0 ? 0 : places > DPMF_I_NOISE_COUNTER_PLACES_MAX ? DPMF_I_NOISE_COUNTER_PLACES_MAX : places;
+}
+
+double dpmf_i_noise_counter_exact_grid(double scale) {
+    return ldexp(1, -places_of(scale, EXACT_BITS));
+}
+
 dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *c) {
     const double scale = dpmf_noise_scale(c->noise), least = 0x1p-40, most = 0x1p50;
-    int exponent = 0;
     if (!(scale >= least && scale <= most))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "clip x sigma x sensitivity = %.6g, accepted for counting: %.3g to %.3g", scale, least,
                                 most);
-    frexp(scale, &exponent);
-    const int places = 40 - exponent;
-    c->places = places < 0 ? 0 : places > DPMF_I_NOISE_COUNTER_PLACES_MAX ? DPMF_I_NOISE_COUNTER_PLACES_MAX : places;
+    if (dpmf_noise_grid(c->noise) > 0)
+        c->places = -ilogb(dpmf_noise_grid(c->noise)); /* the noise's own */
+    else
+        c->places = places_of(scale, 40);
     c->limit = ((wide)1 << 125) / c->steps; /* as much again is left for the noise */
     return DPMF_OK;
 }

@@ -14,10 +14,12 @@
  */
 #include "noise/exact.h"
 
-#include "kernels/seed/seed.h"
+#include "account/account.h"
 #include "mechanism/mechanism.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* A seed has about 2^36 grid steps: coarse enough that double arithmetic decides all but 2^-11 of the numbers. */
 enum { GRID_BITS = 36 };
@@ -25,19 +27,11 @@ enum { GRID_BITS = 36 };
 /* Rows must stay below this: the kernels hold whole numbers of up to 51 bits. */
 static const double MOST_STEPS = 0x1p50;
 
-dpmf_status dpmf_i_noise_exact_usable(const dpmf_i_noise_plan *plan) {
-    if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "exact noise: %s has no exact release: accepted are strategies that are square and made by "
-        "a recursion or a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
-        plan->leaf->ops->class_name);
-}
-
-dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling) {
+dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling,
+                                      dpmf_adjacency adjacency) {
     char text[64] = "";
     if (dpmf_sampling_is_none(sampling) || plan->route->exact == DPMF_I_NOISE_EXACT_OWN) return DPMF_OK;
-    if (sampling->kind == DPMF_SAMPLING_BLOCK_CYCLIC && sampling->cap == 0 &&
+    if (dpmf_i_account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
         plan->route->exact == DPMF_I_NOISE_EXACT_FEEDBACK)
         return DPMF_OK;
     TRY(dpmf_sampling_format(sampling, text));
@@ -77,7 +71,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                                 "accepted: positive and finite",
                                 (long long)dim, clip);
     TRY(dpmf_i_noise_plan_make(m->strategy, &wanted, 1, &plan));
-    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling));
+    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling, m->adjacency));
     TRY(dpmf_i_noise_exact_bound(&plan, run, &b));
     const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
@@ -95,4 +89,20 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
     made.scale = clip * sigma * made.sensitivity;
     *out = made;
     return DPMF_OK;
+}
+
+size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statement, char *out, size_t size) {
+    const char *old = dpmf_i_account_real_noise(), *at = strstr(statement, old);
+    const size_t before = at != NULL ? (size_t)(at - statement) : strlen(statement);
+    const int made = snprintf(out, size,
+                              "%.*sArithmetic: exact. Sums and noise are whole multiples of the grid %.9g, the noise "
+                              "is normal noise exactly rounded "
+                              "to it, and the guarantee is proven for the numbers that are released, all of their bits "
+                              "included. The sensitivity "
+                              "%.9g of the exact release includes %.3g for rounding and %.3g for arithmetic. What is "
+                              "assumed is that AES-256 is a "
+                              "random function; 2^-256 is to be added to delta%s",
+                              (int)before, statement, exact->grid, exact->sensitivity, exact->rounding,
+                              exact->arithmetic, at != NULL ? at + strlen(old) : "");
+    return made > 0 ? (size_t)made : 0;
 }

@@ -18,6 +18,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_noise_exact_bound(const dpmf_i_noise_plan *pl
                                                      dpmf_i_noise_exact_bounds *out);
 
 /* DPMF_ERROR_UNSUPPORTED: the guarantee of this sampling does not cover the exact release of this route. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling,
+                                                      dpmf_adjacency adjacency);
 
 #endif

@@ -215,9 +215,20 @@ static dpmf_status bound_filter(const dpmf_i_noise_plan *plan, const dpmf_run *r
     const dpmf_strategy *c = plan->strategy;
     double sums = 0, total = 0, *row = NULL;
     TRY(running_sums(c, run, &sums));
+    const int constant = strcmp(plan->leaf->ops->class_name, "toeplitz") == 0; /* rows of one sequence */
     const int by_rows = dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_row != NULL &&
                         c->steps < ((int64_t)1 << 31) / plan->lags;
-    if (by_rows) {
+    if (constant && dpmf_i_strategy_can(plan->leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW)) {
+        double largest = 0;
+        TRY(dpmf_i_base_alloc_doubles(plan->lags, "a row of W", &row));
+        plan->leaf->ops->inverse_row(plan->leaf, plan->length - 1, row);
+        for (int64_t j = 0; j < plan->lags; j++)
+            total += fabs(row[j]);
+        for (int64_t t = 0; t < c->steps; t++)
+            largest = larger(largest, fabs(dpmf_i_noise_route_factor(plan, t)));
+        total *= largest;
+        dpmf_i_base_free(row);
+    } else if (by_rows) {
         TRY(dpmf_i_base_alloc_doubles(plan->lags, "a row of W", &row));
         for (int64_t t = 0; t < c->steps; t++) {
             double here = 0;

@@ -131,7 +131,7 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
     dpmf_i_noise_stream_options wanted = stream_options(o);
-    if (o->exact) wanted.exact = noise->scale / o->grid;
+    if (o->exact) wanted.exact = noise->release.scale / o->grid;
     noise->pid = getpid();
     noise->run = o->run;
     noise->replay = o->replay != 0;
@@ -169,8 +169,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     if (o.exact) TRY(dpmf_exact_plan(mechanism, dim, clip, o.grid, &o.run, &release));
     o.grid = release.grid;
     TRY(dpmf_i_base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
-    noise->scale = release.scale;
-    noise->sensitivity = release.sensitivity;
+    noise->release = release;
     noise->calibrated = mechanism->sigma > 0;
     TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
     TRY_DONE(create_checked(noise, mechanism, key, &o));
@@ -278,13 +277,14 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, dpmf_i_noise_how ho
 dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
     TRY(dpmf_i_noise_check_usable(noise));
     const dpmf_segment whole = {row, noise->binding.count};
-    return hand_out(noise, noise->binding.grid > 0 ? noise->binding.grid : noise->scale, DPMF_I_NOISE_STORE, 1, &whole);
+    return hand_out(noise, noise->binding.grid > 0 ? noise->binding.grid : noise->release.scale, DPMF_I_NOISE_STORE, 1,
+                    &whole);
 }
 
 dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
     if (!(factor != 0 && isfinite(factor)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
-    return check_scale(noise->binding.precision, factor * noise->scale, "factor x clip x sigma x sensitivity");
+    return check_scale(noise->binding.precision, factor * noise->release.scale, "factor x clip x sigma x sensitivity");
 }
 
 dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
@@ -293,7 +293,7 @@ dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, c
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: its integers, in "
                                                         "steps of the grid, go through dpmf_noise_add_whole");
     TRY(dpmf_i_noise_check_factor(noise, factor));
-    return hand_out(noise, factor * noise->scale, DPMF_I_NOISE_ADD, segments, segment);
+    return hand_out(noise, factor * noise->release.scale, DPMF_I_NOISE_ADD, segments, segment);
 }
 
 dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments, const dpmf_segment *segment) {
@@ -340,11 +340,15 @@ double dpmf_noise_grid(const dpmf_noise *noise) {
 }
 
 double dpmf_noise_sensitivity(const dpmf_noise *noise) {
-    return noise->sensitivity;
+    return noise->release.sensitivity;
+}
+
+dpmf_exact dpmf_noise_release(const dpmf_noise *noise) {
+    return noise->release;
 }
 
 double dpmf_noise_scale(const dpmf_noise *noise) {
-    return noise->scale;
+    return noise->release.scale;
 }
 
 int dpmf_noise_calibrated(const dpmf_noise *noise) {

@@ -13,7 +13,7 @@
 
 struct dpmf_noise {
     dpmf_i_noise_binding binding; /* what a state file or a checkpoint must agree with */
-    double scale, sensitivity;    /* clip x sigma x sensitivity */
+    dpmf_exact release;           /* scale = clip x sigma x sensitivity; grid 0: not exact */
     int calibrated, replay;
     pid_t pid; /* of the process that made it; 0 while it is being made */
     dpmf_run run;

@@ -60,6 +60,16 @@ static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
         dpmf_i_noise_plan_whole(plan, lookahead);
 }
 
+/* Refuses a plan whose route has no exact rows. */
+static dpmf_status check_exact(const dpmf_i_noise_plan *plan) {
+    if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
+    return dpmf_i_base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "exact noise: %s has no exact release: accepted are strategies that are square and made by "
+        "a recursion or a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
+        plan->leaf->ops->class_name);
+}
+
 /* ---- how much memory ---- */
 
 static dpmf_status check_options(const dpmf_i_noise_stream_options *o) {
@@ -137,7 +147,7 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
                                 "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
                                 "dpmf_noise_add adds them",
                                 dpmf_strategy_family(strategy));
-    if (o->exact > 0) TRY(dpmf_i_noise_exact_usable(plan));
+    if (o->exact > 0) TRY(check_exact(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);

@@ -14,7 +14,7 @@
 #define DPMF_NOISE_PLAN_H
 
 #include "kernels/combine.h"
-#include "kernels/whole.h"
+#include "kernels/whole/whole.h"
 #include "noise/stream.h"
 #include "strategy/strategy.h"
 
@@ -112,9 +112,6 @@ double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t);
 
 /* The first row of Z that step t takes. */
 uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t);
-
-/* Refuses a plan whose route has no exact rows (noise/exact.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_exact_usable(const dpmf_i_noise_plan *plan);
 
 /* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "kernels/combine.h"
-#include "kernels/whole.h"
+#include "kernels/whole/whole.h"
 
 #include <assert.h>
 #include <pthread.h>

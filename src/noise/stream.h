@@ -16,10 +16,9 @@ typedef struct dpmf_i_noise_stream_options {
     int64_t first, count; /* coordinates */
     int64_t lookahead;    /* rows made at a time per tile: 0 chosen, 1 none; never changes a bit */
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
-    double
-        exact; /* 0, or the standard deviation of a seed in steps of the grid: rows are then whole numbers, in double */
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
+    double exact; /* 0, or the size of a seed in grid steps: rows are then whole numbers of them, in double */
     const dpmf_noise_maker *maker; /* NULL, or who makes the rows: the stream then has their recipes alone */
 } dpmf_i_noise_stream_options;
 

@@ -115,7 +115,7 @@ dpmf_status dpmf_i_train_gradient_create(const dpmf_dataset *data, const dpmf_i_
     dpmf_i_train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
     const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
     if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* nobody is clipped by that */
-    if (!isinf(clip.clip)) TRY(dpmf_i_train_grid_choose(clip.clip, clip.units, clip.noise, outputs, &grid));
+    if (!isinf(clip.clip)) TRY(dpmf_i_train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
     TRY(dpmf_i_base_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->grid = grid;
     made->data = data;

@@ -86,17 +86,21 @@ dpmf_i_train_input dpmf_i_train_round_inputs(int64_t count, float *x) {
 
 /* ---- the grid ---- */
 
-dpmf_status dpmf_i_train_grid_choose(double clip, int64_t units, double noise, int64_t outputs,
+dpmf_status dpmf_i_train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
                                      dpmf_i_train_grid *out) {
     int exponent = 0;
     if (!(clip >= DPMF_I_TRAIN_CLIP_MIN && clip <= DPMF_I_TRAIN_CLIP_MAX))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g", clip, DPMF_I_TRAIN_CLIP_MIN,
                                 DPMF_I_TRAIN_CLIP_MAX);
     frexp(clip, &exponent); /* clip < 2^exponent */
-    int step = exponent - RADIUS_BITS;
+    int step = given > 0 ? ilogb(given) : exponent - RADIUS_BITS;
+    if (given > 0 && (step < exponent - RADIUS_BITS || (double)units * clip > ldexp(1, step + SUM_BITS)))
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "sums of %lld units do not fit the grid %g of the exact release (clip = %g)",
+                                (long long)units, given, clip);
     while ((double)units * clip > ldexp(1, step + SUM_BITS))
         step++;
-    while (noise > ldexp(1, step + NOISE_BITS))
+    while (given == 0 && noise > ldexp(1, step + NOISE_BITS))
         step++;
     *out = (dpmf_i_train_grid){ldexp(1, step), ldexp(1, -step), floor(ldexp(clip, -step))};
     /* What rounding the derivatives may give away, against all there is. */

@@ -50,8 +50,8 @@ typedef struct dpmf_i_train_grid {
  * For a clip norm, sums of up to `units` units, and noise of standard deviation `noise` (0: none). Refuses what no grid
  * holds; `outputs`: of all layers together.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_train_grid_choose(double clip, int64_t units, double noise, int64_t outputs,
-                                                     dpmf_i_train_grid *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_train_grid_choose(double clip, int64_t units, double noise, double given,
+                                                     int64_t outputs, dpmf_i_train_grid *out);
 
 /* A layer of one example: its derivatives, and its inputs on their grid. */
 typedef struct dpmf_i_train_layer {

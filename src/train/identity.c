@@ -89,7 +89,7 @@ static void add_run(dpmf_i_base_writer *w, const dpmf_trainer *t) {
     add_text(w, "unit", o->by_unit ? "user" : "example");
     add_double(w, "clip", o->clip);
     add_double(w, "zero above", o->zero_above);
-    add_text(w, "noise", o->noiseless ? "none" : "private");
+    add_text(w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
     add_text(w, "sampler", dpmf_sampler_text(t->sampler));
     add_integer(w, "units", t->sampler->units);
     add_bytes(w, "sampler's key", t->sampler->commitment);

@@ -114,6 +114,21 @@ static int64_t share(int64_t dim, int64_t part, int64_t parts) {
     return dim / parts * part + dim % parts * part / parts;
 }
 
+/*
+ * The exact release has one grid for sums and noise: as coarse as noise wants it (2^-36 of its size), but with 2^34 steps to
+ * the clip norm at least, so that rounding derivatives gives next to nothing of it away (train/grid.c).
+ */
+static dpmf_status choose_exact_grid(const dpmf_trainer *t, double *grid) {
+    const double clip = t->options.clip;
+    dpmf_exact exact;
+    int exponent = 0;
+    if (!isfinite(clip)) return DPMF_OK; /* refused elsewhere */
+    frexp(clip, &exponent);
+    TRY(dpmf_exact_plan(t->mechanism, t->model.dim, clip, 0, &t->options.run, &exact));
+    *grid = fmax(fmin(exact.grid, ldexp(1, exponent - 34)), ldexp(1, exponent - 42));
+    return DPMF_OK;
+}
+
 static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], const char *label) {
     const dpmf_trainer_options *o = &t->options;
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
@@ -123,6 +138,8 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
     wanted.count = share(t->model.dim, o->part + 1, o->parts) - t->offset;
     wanted.label = label;
     wanted.run = o->run;
+    wanted.exact = o->exact != 0;
+    if (o->exact) TRY(choose_exact_grid(t, &wanted.grid));
     wanted.state = o->state;
     wanted.key_file = o->key_file;
     wanted.rows_may_repeat = o->rows_may_repeat;
@@ -133,7 +150,7 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
 
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
-    dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0};
+    dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0, 0};
     char label[65];
     TRY(dpmf_i_train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
@@ -152,6 +169,7 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     TRY(open_noise(t, key, label));
     clip.units = dpmf_sampler_capacity(t->sampler);
     clip.noise = t->noise != NULL ? dpmf_noise_scale(t->noise) : 0.0;
+    clip.grid = t->noise != NULL ? dpmf_noise_grid(t->noise) : 0.0;
     return dpmf_i_train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
 }
 
@@ -251,8 +269,13 @@ static dpmf_status add_noise(dpmf_trainer *t) {
     const double before = seconds();
     if (dpmf_noise_step(t->noise) != t->step || dpmf_noise_in_doubt(t->noise)) TRY(dpmf_noise_seek(t->noise, t->step));
     if (t->noise->state != NULL) TRY(bind_sum(t)); /* nothing else remembers */
-    TRY(dpmf_noise_next(t->noise, t->released + t->offset));
-    TRY(add_row(t, dpmf_noise_count(t->noise)));
+    if (t->options.exact) {
+        const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_count(t->noise)};
+        TRY(dpmf_noise_add_whole(t->noise, 1, &sums));
+    } else {
+        TRY(dpmf_noise_next(t->noise, t->released + t->offset));
+        TRY(add_row(t, dpmf_noise_count(t->noise)));
+    }
     t->noise_seconds += seconds() - before;
     return DPMF_OK;
 }
@@ -285,6 +308,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
                                 t->step, t->steps);
     TRY(dpmf_i_base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
     return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
+}
+
+dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
+    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_release(trainer->noise) : (dpmf_exact){0};
 }
 
 int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {

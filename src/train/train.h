@@ -83,6 +83,7 @@ typedef struct dpmf_i_train_clip {
     int by_unit;
     int64_t units; /* the most that a batch can have */
     double noise;  /* standard deviation; 0: none */
+    double grid;   /* of the exact release, which sums share; 0: chosen */
 } dpmf_i_train_clip;
 
 typedef struct dpmf_i_train_gradient {

@@ -13,7 +13,7 @@ VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "cou
          "report", "reproduce", "bench", "help"]
 LATER_VERBS = ["predicts"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
-                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "threads", "json",
+                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "exact", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
@@ -26,15 +26,15 @@ ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "replay",
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "exact", "replay",
                  "dry-run", "ledger", "budget-epsilon", "budget-delta", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
-                 "clip", "key-file", "testing-seed", "state", "no-state", "ledger", "budget-epsilon", "budget-delta", "data",
+                 "clip", "key-file", "testing-seed", "state", "no-state", "exact", "ledger", "budget-epsilon", "budget-delta", "data",
                  "train-csv", "test-csv", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
-                 "key-file", "testing-seed", "state", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
+                 "key-file", "testing-seed", "state", "exact", "plain", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,

@@ -2,7 +2,7 @@
 /*
  * The recursions of the exact release (docs/exactness.md): rows are whole numbers, held in doubles; what is fed back is
  * rounded to one before it is added, so that row and seed determine each other whatever the rounding inside. Compiled once
- * per instruction set from whole_body.inc; additions and multiplications in a stated order, as in kernels/combine.h, so
+ * per instruction set from body.inc; additions and multiplications in a stated order, as in kernels/combine.h, so
  * that no bit depends on the set. R(x) is the whole number nearest to x, |x| < 2^51.
  *
  * Jobs are those of kernels/combine.h, in double; z is a row of exactly rounded seeds.

@@ -4,4 +4,4 @@
 #define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
 #define SET dpmf_i_kernels_whole_avx2
 #define SET_NAME "avx2"
-#include "kernels/whole_body.inc"
+#include "kernels/whole/body.inc"

@@ -4,4 +4,4 @@
 #define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
 #define SET dpmf_i_kernels_whole_ref
 #define SET_NAME "ref"
-#include "kernels/whole_body.inc"
+#include "kernels/whole/body.inc"
