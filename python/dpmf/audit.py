@@ -101,8 +101,8 @@ def run(
     noise_factor     other than 1: the run has so many times the noise, and the audit must notice
     key              None: a fresh one, for this run only. For tests: never that of another run
 
-    >>> from dpmf import calibrate, evaluate, testing_key
-    >>> m = calibrate(evaluate("identity", 10), epsilon=2.0, delta=1e-5)
+    >>> from dpmf import evaluate, testing_key
+    >>> m = evaluate("identity", 10, epsilon=2.0, delta=1e-5)
     >>> run(m, key=testing_key(1)).ok, run(m, noise_factor=0.1, key=testing_key(1)).ok
     (True, False)
     """

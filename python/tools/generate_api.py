@@ -15,7 +15,7 @@ import sys
 import warnings
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python-api.md"
-MODULES = ("dpmf", "dpmf.torch", "dpmf.device", "dpmf.opacus", "dpmf.jax", "dpmf.interchange")
+MODULES = ("dpmf", "dpmf.torch", "dpmf.device", "dpmf.opacus", "dpmf.jax", "dpmf.interchange", "dpmf.audit")
 MIXINS = ("Shown", "Filed", "Saved")
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")

@@ -25,7 +25,8 @@ static inline double dpmf_i_audit_sign(const dpmf_audit *a, int64_t canary) {
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 
-/* Memory for `canaries` of them, and fair coins from the key. */
+/* ---- canaries (audit/canaries.c) ----
+ * Memory for `canaries` of them, and fair coins from the key. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_audit_allocate(dpmf_audit *audit, int64_t canaries);
 DPMF_MUST_CHECK dpmf_status dpmf_i_audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
 

@@ -35,19 +35,29 @@ typedef struct scorer {
 
 /* ---- what there is to know ---- */
 
-static dpmf_status read_sampling(scorer *s) {
+/* Do the steps that took a canary all have the same rest by `period`? */
+static int one_class(const scorer *s, int64_t period) {
+    for (int64_t i = 0; i < s->audit->canaries; i++) {
+        int64_t rest = -1;
+        for (int64_t t = 0; t < s->n; t++) {
+            if (!s->audit->taken[i * s->n + t]) continue;
+            if (rest >= 0 && t % period != rest) return 0;
+            rest = t % period;
+        }
+    }
+    return 1;
+}
+
+/* What the batches show of the sampler's law, whose B is a number of blocks or bins for some and not for others. */
+static void read_sampling(scorer *s) {
     const dpmf_sampling sampling = dpmf_mechanism_sampling(s->audit->mechanism);
     const int64_t cells = s->audit->canaries * s->n;
     int64_t taken = 0;
-    if (dpmf_sampling_is_none(&sampling)) return DPMF_OK;
+    if (dpmf_sampling_is_none(&sampling)) return;
     for (int64_t i = 0; i < cells; i++)
         taken += s->audit->taken[i];
-    s->blocks = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS
-                    ? sampling.count
-                    : 1;
-    if (s->blocks > s->n) s->blocks = s->n;
+    s->blocks = sampling.count > 1 && sampling.count <= s->n && one_class(s, sampling.count) ? sampling.count : 1;
     s->probability = fmin(1, (double)taken / (double)cells * (double)s->blocks);
-    return DPMF_OK;
 }
 
 static dpmf_status read_columns(scorer *s) {
@@ -74,7 +84,7 @@ static dpmf_status open_scorer(scorer *s) {
     TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->u));
     TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->image));
     TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->v));
-    TRY(read_sampling(s));
+    read_sampling(s);
     return s->blocks > 0 ? read_columns(s) : DPMF_OK;
 }
 

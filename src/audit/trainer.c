@@ -24,23 +24,30 @@ enum { TRAINER_CANARIES_MAX = 20000 }; /* features x examples: 1.6 GB */
 static const float LARGE = 0x1p20f;
 static const double LEARNING_RATE = 0x1p-40;
 
-/* A sampler that realises the participation, and how many canaries it takes to fill its batches. */
-static dpmf_status choose_sampler(const dpmf_audit *a, char text[64], int64_t *canaries) {
+/*
+ * A sampler that realises the participation, and how many canaries it takes to fill its batches. Without sampling the first of
+ * those that go through the units in turn that the mechanism accepts.
+ */
+static dpmf_status choose_sampler(const dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE], char text[64],
+                                  int64_t *canaries) {
     const dpmf_participation *p = dpmf_mechanism_participation(a->mechanism);
-    const int64_t separation = dpmf_participation_separation(p), wanted = a->options.canaries;
+    const int64_t b = dpmf_participation_separation(p), batch = (a->options.canaries + b - 1) / b;
     int sampled = 0;
+    dpmf_status status = DPMF_OK;
     TRY(dpmf_i_audit_sampling(a->mechanism, text, &sampled));
-    *canaries = wanted;
-    if (sampled) return DPMF_OK;
-    const int64_t batch = (wanted + separation - 1) / separation;
-    *canaries = batch * separation;
-    if (dpmf_participation_get_kind(p) == DPMF_PARTICIPATION_MIN_SEPARATION)
-        snprintf(text, 64, "scheduled:%" PRId64 ",%" PRId64 ",%" PRId64, batch, dpmf_participation_count(p),
-                 separation);
-    else
-        snprintf(text, 64, "%s:%" PRId64,
-                 dpmf_participation_get_kind(p) == DPMF_PARTICIPATION_SHUFFLED ? "shuffled" : "cyclic", batch);
-    return DPMF_OK;
+    *canaries = sampled ? a->options.canaries : batch * b;
+    for (int way = 0; way < 2 && !sampled; way++) {
+        dpmf_sampler *tried = NULL;
+        if (way == 0)
+            snprintf(text, 64, "cyclic:%" PRId64, batch);
+        else
+            snprintf(text, 64, "scheduled:%" PRId64 ",%" PRId64 ",%" PRId64, batch, dpmf_participation_count(p), b);
+        TRY(dpmf_sampler_create(text, *canaries, a->steps, key, "dpmf audit", &tried));
+        status = dpmf_sampler_check(tried, a->mechanism);
+        dpmf_sampler_free(tried);
+        if (status == DPMF_OK || status == DPMF_ERROR_MEMORY) break;
+    }
+    return status;
 }
 
 static dpmf_status make_data(const dpmf_audit *a, dpmf_dataset **out) {
@@ -55,7 +62,6 @@ static dpmf_status make_data(const dpmf_audit *a, dpmf_dataset **out) {
         x[i * m + i] = sign != 0 ? LARGE : NAN;
         label[i] = sign < 0;
     }
-    label[0] = label[0] != 0; /* two classes, whoever is in */
     TRY_DONE(dpmf_dataset_create(m, m, 2, x, label, NULL, out));
 done:
     dpmf_i_base_free(x);
@@ -101,7 +107,7 @@ dpmf_status dpmf_i_audit_run_trainer(dpmf_audit *a, const dpmf_mechanism *actual
     dpmf_status status = DPMF_OK;
     options.learning_rate = LEARNING_RATE;
     options.run = a->options.run;
-    TRY(choose_sampler(a, text, &canaries));
+    TRY(choose_sampler(a, key, text, &canaries));
     if (canaries > TRAINER_CANARIES_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries for the trainer, accepted: up to %d",
                                 canaries, TRAINER_CANARIES_MAX);

@@ -40,7 +40,7 @@ dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale) 
     TRY(dpmf_i_noise_check_factor(noise, factor));
     TRY(dpmf_i_noise_check_bound(noise));
     TRY(dpmf_i_noise_reserve(noise));
-    *scale = factor * noise->scale;
+    *scale = factor * noise->release.scale;
     return DPMF_OK;
 }
 

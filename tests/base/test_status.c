@@ -100,10 +100,19 @@ static void test_progress_may_cancel(void **state) {
     assert_non_null(strstr(dpmf_last_error(), "summing"));
 }
 
+/* Paths and the texts of files come into messages. */
+static void test_a_message_is_one_line_whatever_it_quotes(void **state) {
+    (void)state;
+    assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is no\tfile", "a\nb\x1b[31m\x7f\xc3\xa9"),
+                     DPMF_ERROR_FORMAT);
+    assert_string_equal(dpmf_last_error(), "'a?b?[31m?\xc3\xa9' is no?file");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_are_kept),
         cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_a_message_is_one_line_whatever_it_quotes),
         cmocka_unit_test(test_messages_do_not_follow_the_locale),
         cmocka_unit_test(test_statuses_have_names),
         cmocka_unit_test(test_progress_may_cancel),

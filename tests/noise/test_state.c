@@ -473,7 +473,7 @@ static void test_checkpoints_obey_the_state_file(void **unused) {
 
 static void test_changed_checkpoints_are_refused(void **unused) {
     char path[128];
-    uint8_t bytes[4096];
+    uint8_t bytes[4096] = {0};
     dpmf_noise *noise = NULL;
     dpmf_noise_options o = case_options();
     (void)unused;
