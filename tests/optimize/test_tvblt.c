@@ -257,7 +257,8 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
         int max_loss;
         double wanted;
     } cases[] = {{"prefix", 0, 2},          {"prefix", 0, 1.01},          {"prefix", 0, 1.0005}, {"prefix", 0, 1.00001},
-                 {"momentum:0.9", 0, 1.01}, {"momentum:0.9", 0, 1.00005}, {"prefix", 1, 1.001}};
+                 {"momentum:0.9", 0, 1.01}, {"momentum:0.9", 0, 1.00005}, {"prefix", 1, 1.001},
+                 {"momentum:0.9", 1, 1.001}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dpmf_workload *a = workload(cases[i].text, 500);
@@ -369,7 +370,7 @@ static void test_the_tvblt_optimizer_refuses_other_optima_and_nodes(void **unuse
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 1, 2, 0, &o, NULL, &none, &loss));
     check_message("max loss");
     check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_optimize_tvblt(a, 0, 0, 1 + 1e-15, &o, NULL, &none, &loss));
-    check_message("32 nodes reach");
+    check_message("nodes reach a loss of");
 
     check_ok(dpmf_workload_create_dense(2, matrix, &dense));
     dpmf_i_optimum small = {.steps = 2, .v = two, .lower = 1, .upper = 2};

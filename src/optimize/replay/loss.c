@@ -204,24 +204,36 @@ static void parameters_adjoint(work_t *w, double *gradient) {
 
 /* ---- the whole ---- */
 
+dpmf_status dpmf_i_optimize_replay_ask(const work_t *w) {
+    return dpmf_i_base_progress(w->run, "replayed seeds", -1);
+}
+
 dpmf_status dpmf_i_optimize_replay_loss(work_t *w, const double *parameters, double *loss, double *gradient) {
     int definite = 0;
     *loss = INFINITY;
     dpmf_i_strategy_replay_expand(parameters, &w->c);
     TRY(dpmf_i_strategy_replay_filter_fill(&w->c, w->pool, &w->filter));
+    TRY(dpmf_i_optimize_replay_ask(w));
     dpmf_i_strategy_replay_wanted(&w->c, &w->gram);
     TRY(dpmf_i_strategy_replay_blocks(&w->c, &w->filter, 1, w->pool, &w->gram));
+    TRY(dpmf_i_optimize_replay_ask(w));
     TRY(dpmf_i_strategy_replay_factor(&w->c, w->pool, &definite));
+    TRY(dpmf_i_optimize_replay_ask(w));
     if (!definite) return DPMF_OK;
     TRY(dpmf_i_error_replay_fill(&w->c, w->pool, &w->error));
+    TRY(dpmf_i_optimize_replay_ask(w));
     const double value = dpmf_i_optimize_replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;
     if (gradient != NULL) {
         dpmf_i_optimize_replay_adjoint_clear(w);
         TRY(dpmf_i_optimize_replay_error_adjoint(w));
+        TRY(dpmf_i_optimize_replay_ask(w));
         TRY(dpmf_i_optimize_replay_class_adjoint(w, 0));
+        TRY(dpmf_i_optimize_replay_ask(w));
         TRY(dpmf_i_optimize_replay_pairs_adjoint(w, 1));
+        TRY(dpmf_i_optimize_replay_ask(w));
         TRY(dpmf_i_optimize_replay_filter_adjoint(w));
+        TRY(dpmf_i_optimize_replay_ask(w));
         parameters_adjoint(w, gradient);
     }
     *loss = value;

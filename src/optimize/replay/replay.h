@@ -36,6 +36,7 @@ typedef struct dpmf_i_optimize_replay_adjoint {
 /* Everything that an evaluation needs, allocated once. */
 typedef struct dpmf_i_optimize_replay_work {
     dpmf_i_base_pool *pool; /* may be NULL */
+    const dpmf_run *run;    /* asked several times in an evaluation, which can take seconds; may be NULL */
     dpmf_i_strategy_replay c;
     dpmf_i_strategy_replay_filter filter;
     dpmf_i_strategy_replay_gram gram;
@@ -63,6 +64,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_loss(dpmf_i_optimize_replay_w
 /* The loss of what was evaluated last: RMS or the largest. */
 double dpmf_i_optimize_replay_rms(const dpmf_i_optimize_replay_work *w);
 double dpmf_i_optimize_replay_largest(const dpmf_i_optimize_replay_work *w);
+
+/* Does the caller want to go on? Between the parts of an evaluation. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_ask(const dpmf_i_optimize_replay_work *w);
 
 /* Parts of it, for shared.c: log of the loss from the errors, with its derivatives by them; zeros; logits of rho. */
 double dpmf_i_optimize_replay_loss_of_errors(dpmf_i_optimize_replay_work *w);

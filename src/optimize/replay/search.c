@@ -133,6 +133,7 @@ static dpmf_status attempt(const dpmf_workload *workload, int64_t period, int bu
     const int64_t count = dpmf_i_strategy_replay_count(&result.shape);
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the parameters", &result.parameters));
     w.weights = o->weights;
+    w.run = o->run;
     TRY_DONE(dpmf_i_optimize_replay_start(workload, &w));
     dpmf_i_optimize_replay_scale(&w);
     memcpy(result.parameters, w.parameters, (size_t)count * sizeof *result.parameters);

@@ -137,6 +137,7 @@ static dpmf_status backwards(shared_t *s, double *gradient) {
     const int64_t b = w->c.shape.period, pairs = dpmf_i_strategy_replay_pairs(&w->c.shape);
     dpmf_i_optimize_replay_adjoint_clear(w);
     TRY(dpmf_i_optimize_replay_error_adjoint(w));
+    TRY(dpmf_i_optimize_replay_ask(w));
     for (int64_t p = 0; p < b; p++) {
         double bar = 0;
         for (int e = 0; e < w->c.shape.epochs; e++)
@@ -145,8 +146,11 @@ static dpmf_status backwards(shared_t *s, double *gradient) {
     }
     memset(w->adjoint.precision, 0, (size_t)(pairs * b) * sizeof *w->adjoint.precision);
     TRY(dpmf_i_optimize_replay_pairs_adjoint(w, 0));
+    TRY(dpmf_i_optimize_replay_ask(w));
     TRY(dpmf_i_optimize_replay_filter_adjoint(w));
+    TRY(dpmf_i_optimize_replay_ask(w));
     TRY(dpmf_i_optimize_replay_class_adjoint(w, 1));
+    TRY(dpmf_i_optimize_replay_ask(w));
     covariance_adjoint(s);
     to_parameters(s, gradient);
     return DPMF_OK;
@@ -158,14 +162,18 @@ dpmf_status dpmf_i_optimize_replay_shared_loss(shared_t *s, const double *parame
     *loss = INFINITY;
     dpmf_i_strategy_replay_shared_expand(parameters, &w->c, &s->shared);
     TRY(dpmf_i_strategy_replay_unfactor(&w->c, w->pool, &definite));
+    TRY(dpmf_i_optimize_replay_ask(w));
     if (!definite) return DPMF_OK;
     TRY(dpmf_i_strategy_replay_filter_fill(&w->c, w->pool, &w->filter));
+    TRY(dpmf_i_optimize_replay_ask(w));
     TRY(dpmf_i_strategy_replay_blocks(&w->c, &w->filter, 0, w->pool, &w->gram));
+    TRY(dpmf_i_optimize_replay_ask(w));
     for (int64_t p = 0; p < w->c.shape.period; p++) {
         w->c.scale[p] = class_scale(s, p, NULL);
         if (!(w->c.scale[p] > 0 && isfinite(w->c.scale[p]))) return DPMF_OK;
     }
     TRY(dpmf_i_error_replay_fill(&w->c, w->pool, &w->error));
+    TRY(dpmf_i_optimize_replay_ask(w));
     const double value = dpmf_i_optimize_replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;
     if (gradient != NULL) {

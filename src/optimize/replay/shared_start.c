@@ -227,6 +227,7 @@ dpmf_status dpmf_i_optimize_replay_shared(const dpmf_workload *workload, int64_t
     TRY_DONE(dpmf_i_strategy_replay_create(&replayed.shape, replayed.parameters, o->pool, &c));
     TRY_DONE(dpmf_i_optimize_replay_shared_alloc(workload, &replayed.shape, seeds, o->pool, &s));
     s.base.weights = o->weights;
+    s.base.run = o->run;
     TRY_DONE(dpmf_i_optimize_replay_shared_start(&c, replayed.parameters, &s));
     TRY_DONE(dpmf_i_strategy_replay_shape_copy(&replayed.shape, &result.shape));
     TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_strategy_replay_shared_count(&result.shape, seeds), "the parameters",

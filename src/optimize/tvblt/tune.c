@@ -21,6 +21,7 @@
 #include "base/sum.h"
 #include "optimum/optimum.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -76,12 +77,16 @@ static void filter_from_interval(const tuner *u, const double *x, dpmf_i_optimiz
     f->weight[0] *= exp(x[3]);
 }
 
-static void filter_from_free(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
-    f->nodes = u->nodes;
-    for (int j = 0; j < u->nodes; j++) {
+static void fill_free(int nodes, const double *x, dpmf_i_optimize_tvblt_filter *f) {
+    f->nodes = nodes;
+    for (int j = 0; j < nodes; j++) {
         f->shift[j] = exp(x[j]);
-        f->weight[j] = j == 0 ? 1 : exp(x[u->nodes + j - 1]);
+        f->weight[j] = j == 0 ? 1 : exp(x[nodes + j - 1]);
     }
+}
+
+static void filter_from_free(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
+    fill_free(u->nodes, x, f);
 }
 
 typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f);
@@ -187,12 +192,13 @@ static double small_excess(const tuner *u) {
     return u->max_loss ? EXCESS_SMALL_MAX : EXCESS_SMALL;
 }
 
-/* Lowers the excess from x on while it pays and the evaluations last. */
-static dpmf_status newton(tuner *u, mapping map, int count, double *x, double *excess) {
-    enum { STEPS_MAX = 12 };
+enum { STEPS_MAX = 12 };
+
+/* Lowers the excess from x on, in so many steps at most, while it pays and the evaluations last. */
+static dpmf_status newton(tuner *u, mapping map, int count, int steps, double *x, double *excess) {
     double damping = 1e-3;
     model m;
-    for (int k = 0; k < STEPS_MAX; k++) {
+    for (int k = 0; k < steps; k++) {
         double before = *excess;
         int finite = 0, lowered = 0;
         if (before <= small_excess(u)) break;
@@ -238,28 +244,76 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
     if (*excess <= small_excess(u)) return DPMF_OK;
     TRY(excess_at(u, filter_from_interval, other, &there));
-    if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, other, &there));
+    if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
     if (there < *excess) {
         memcpy(x, other, sizeof other);
         *excess = there;
         return DPMF_OK;
     }
-    return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, x, excess);
+    return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, x, excess);
+}
+
+/* The unknowns of a free filter. */
+static void unknowns_of(const dpmf_i_optimize_tvblt_filter *f, double *x) {
+    for (int j = 0; j < f->nodes; j++) {
+        x[j] = log(f->shift[j]);
+        if (j > 0) x[f->nodes + j - 1] = log(f->weight[j] / f->weight[0]);
+    }
+}
+
+static void allow_evaluations(tuner *u) {
+    const double states = u->nodes * u->problem.order;
+    u->evaluations = 0;
+    u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));
 }
 
 dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess) {
-    double x[UNKNOWNS_MAX], states = u->nodes * u->problem.order;
-    u->evaluations = 0;
-    u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));
+    double x[UNKNOWNS_MAX];
+    allow_evaluations(u);
     TRY(find_start(u, x, excess));
     if (thorough && 2 * u->nodes - 1 > INTERVAL_UNKNOWNS) TRY(tune_interval(u, x, excess));
     filter_from_interval(u, x, f);
+    memcpy(u->interval, x, sizeof u->interval);
     if (!thorough) return DPMF_OK;
-    for (int j = 0; j < u->nodes; j++) {
-        x[j] = log(f->shift[j]);
-        if (j > 0) x[u->nodes + j - 1] = log(f->weight[j] / f->weight[0]);
-    }
-    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, x, excess));
+    unknowns_of(f, x);
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, STEPS_MAX, x, excess));
     filter_from_free(u, x, f);
     return DPMF_OK;
+}
+
+/* ---- longer runs ---- */
+
+void dpmf_i_optimize_tvblt_transfer(const tuner *from, const tuner *to, dpmf_i_optimize_tvblt_filter *f) {
+    dpmf_i_optimize_tvblt_filter before, after;
+    filter_from_interval(from, from->interval, &before);
+    filter_from_interval(to, from->interval, &after);
+    for (int j = 0; j < f->nodes; j++) {
+        f->shift[j] *= after.shift[j] / before.shift[j];
+        f->weight[j] *= after.weight[j] / before.weight[j];
+    }
+}
+
+dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, dpmf_i_optimize_tvblt_filter *f) {
+    double x[UNKNOWNS_MAX], excess = 0;
+    allow_evaluations(u);
+    unknowns_of(f, x);
+    TRY(excess_at(u, filter_from_free, x, &excess));
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, steps, x, &excess));
+    filter_from_free(u, x, f);
+    return DPMF_OK;
+}
+
+void dpmf_i_optimize_tvblt_extrapolate(int count, const dpmf_i_optimize_tvblt_filter *at,
+                                       dpmf_i_optimize_tvblt_filter *out) {
+    static const double LINE[] = {-1, 2}, PARABOLA[] = {1, -3, 3};
+    const double *weight = count == 2 ? LINE : PARABOLA;
+    double sum[UNKNOWNS_MAX] = {0}, x[UNKNOWNS_MAX];
+    const int nodes = at[0].nodes;
+    assert(count == 2 || count == 3);
+    for (int i = 0; i < count; i++) {
+        unknowns_of(&at[i], x);
+        for (int j = 0; j < 2 * nodes - 1; j++)
+            sum[j] += weight[i] * x[j];
+    }
+    fill_free(nodes, sum, out);
 }

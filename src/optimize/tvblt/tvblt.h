@@ -25,6 +25,16 @@ typedef struct dpmf_i_optimize_tvblt_filter {
     double shift[DPMF_I_STRATEGY_TVBLT_NODES_MAX], weight[DPMF_I_STRATEGY_TVBLT_NODES_MAX];
 } dpmf_i_optimize_tvblt_filter;
 
+/* optimize/tvblt/problem.c: the problem with its spectrum; the weights of the optimum, where tuning has changed them. */
+struct dpmf_i_optimum;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_problem_create(const dpmf_workload *workload, int max_loss,
+                                                                 const struct dpmf_i_optimum *optimum,
+                                                                 const dpmf_run *run,
+                                                                 dpmf_i_optimize_tvblt_problem *out);
+void dpmf_i_optimize_tvblt_problem_free(dpmf_i_optimize_tvblt_problem *problem);
+void dpmf_i_optimize_tvblt_take_weights(const struct dpmf_i_optimum *optimum, int max_loss,
+                                        dpmf_i_optimize_tvblt_problem *problem);
+
 /* Where it is built; room for `nodes_room` nodes. */
 typedef struct dpmf_i_optimize_tvblt_work {
     int nodes_room;
@@ -45,7 +55,6 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tv
                                                         dpmf_i_optimize_tvblt_work *work);
 
 /* optimize/tvblt/tune.c: the search for a filter. */
-struct dpmf_i_optimum;
 typedef struct dpmf_i_optimize_tvblt_tuner {
     dpmf_i_optimize_tvblt_problem problem;
     dpmf_i_optimize_tvblt_work work;
@@ -53,6 +62,7 @@ typedef struct dpmf_i_optimize_tvblt_tuner {
     const dpmf_run *run;
     int max_loss, nodes;
     int64_t evaluations, evaluations_max;
+    double interval[4]; /* of the last tuning: ln f1, ln f2, and of the factors on the first node */
 } dpmf_i_optimize_tvblt_tuner;
 
 /* The RMS loss (max_loss: the weighted one) of what was built last. */
@@ -61,6 +71,16 @@ double dpmf_i_optimize_tvblt_mean_loss(const dpmf_i_optimize_tvblt_tuner *u);
 /* A good filter of u->nodes nodes and its excess, mean loss / lower bound - 1; a coarse one unless `thorough`. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_tune(dpmf_i_optimize_tvblt_tuner *u, int thorough,
                                                        dpmf_i_optimize_tvblt_filter *filter, double *excess);
+
+/* The filter that `from` was tuned to last, for the spectrum of `to`; in place. */
+void dpmf_i_optimize_tvblt_transfer(const dpmf_i_optimize_tvblt_tuner *from, const dpmf_i_optimize_tvblt_tuner *to,
+                                    dpmf_i_optimize_tvblt_filter *filter);
+/* The filter improved for this problem, from near, by so many steps of Newton's method at most. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_polish(dpmf_i_optimize_tvblt_tuner *u, int steps,
+                                                         dpmf_i_optimize_tvblt_filter *filter);
+/* From the filters of runs of n, 4n, and perhaps 16n steps that of the next one, by its logarithms. */
+void dpmf_i_optimize_tvblt_extrapolate(int count, const dpmf_i_optimize_tvblt_filter *at,
+                                       dpmf_i_optimize_tvblt_filter *out);
 
 /* Multiplies the noise of step t by d_t, so that columns of C have norm 1. */
 void dpmf_i_optimize_tvblt_normalize(dpmf_i_strategy_tvblt_parameters *c, const double *d);

@@ -244,6 +244,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
     const dpmf_i_optimum_epochs *e = c->epochs;
     double *product = NULL;
     int outside = 0;
+    TRY(dpmf_i_base_progress(c->run, "cyclic optimum", -1));
     c->evaluations++;
     unpack(c, y, &c->point);
     for (int64_t t = 0; e->max_loss && t < e->n; t++)
