@@ -142,6 +142,12 @@ class dpmf_precision(enum.IntEnum):
     DPMF_FLOAT64 = 1
 
 
+class dpmf_release(enum.IntEnum):
+    DPMF_RELEASE_AUTO = 0
+    DPMF_RELEASE_EXACT = 1
+    DPMF_RELEASE_PLAIN = 2
+
+
 class dpmf_recipe_kind(enum.IntEnum):
     DPMF_RECIPE_SUM = 0
     DPMF_RECIPE_FEEDBACK = 1
@@ -149,10 +155,6 @@ class dpmf_recipe_kind(enum.IntEnum):
     DPMF_RECIPE_TVBLT = 3
     DPMF_RECIPE_TVBLT_SECOND = 4
     DPMF_RECIPE_REPLAY = 5
-class dpmf_release(enum.IntEnum):
-    DPMF_RELEASE_AUTO = 0
-    DPMF_RELEASE_EXACT = 1
-    DPMF_RELEASE_PLAIN = 2
 
 
 class dpmf_optimizer(enum.IntEnum):
@@ -487,9 +489,9 @@ class dpmf_noise_options(Structure):
         ("key_file", c_char_p),
         ("rows_may_repeat", c_int),
         ("run", dpmf_run),
-        ("maker", POINTER(dpmf_noise_maker)),
         ("exact", c_int),
         ("grid", c_double),
+        ("maker", POINTER(dpmf_noise_maker)),
     ]
 
 
