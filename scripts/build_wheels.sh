@@ -196,13 +196,14 @@ test_lock() {
         -Wl,--wrap=blas_memory_alloc,--wrap=blas_memory_free,--wrap=hypot -lm -lpthread && "$work/test_lock"
 }
 
-# An editable install and a plain one, with the system's libraries: changes of the sources are seen, the library is found.
+# With the system's libraries, and the objects of test_python.sh where it has made them: the sources are used in place, and the
+# library is found.
 test_editable() {
     local venv=$work/editable
     rm -rf "$venv"
     python3 -m venv "$venv" &&
         run_logged editable.log "$venv/bin/python" -m pip install --disable-pip-version-check --find-links "$work/numpy-x86_64" \
-            -C build-dir="$work/build-editable" -e . &&
+            -C build-dir="$top/build/python-wheel" -e . &&
         (cd / && "$venv/bin/python" -c "
 import dpmf
 assert dpmf.__file__ == '$top/python/dpmf/__init__.py', dpmf.__file__
