@@ -168,6 +168,13 @@ dpmf_status dpmf_device_noise_wait(dpmf_device_noise *noise) {
 
 /* ---- to any row, and files ---- */
 
+/* Of saving and loading: where the device failed in between, the message is its own. */
+static dpmf_status took_files(dpmf_device_noise *noise, dpmf_status status) {
+    const int failed = noise->rows.failed;
+    noise->rows.failed = 0;
+    return failed ? status : dpmf_i_device_took(status);
+}
+
 dpmf_status dpmf_device_noise_bind_sum(dpmf_device_noise *noise, const uint8_t digest[DPMF_DIGEST_SIZE]) {
     DPMF_I_DEVICE_TRY(check_usable(noise));
     DPMF_I_DEVICE_TRY(settle(noise));
@@ -184,17 +191,17 @@ dpmf_status dpmf_device_noise_save(dpmf_device_noise *noise, const char *path) {
     DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
     noise->rows.ahead_of = -1; /* a checkpoint has no place for it */
     DPMF_I_DEVICE_TRY(dpmf_i_device_rows_seek(&noise->rows, dpmf_noise_step(noise->rules), NULL));
-    return dpmf_i_device_took(dpmf_noise_save(noise->rules, path));
+    return took_files(noise, dpmf_noise_save(noise->rules, path));
 }
 
 dpmf_status dpmf_device_noise_load(dpmf_device_noise *noise, const char *path) {
     DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
-    return dpmf_i_device_took(dpmf_noise_load(noise->rules, path));
+    return took_files(noise, dpmf_noise_load(noise->rules, path));
 }
 
 dpmf_status dpmf_device_noise_load_parts(dpmf_device_noise *noise, int64_t parts, const char *const *path) {
     DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
-    return dpmf_i_device_took(dpmf_noise_load_parts(noise->rules, parts, path));
+    return took_files(noise, dpmf_noise_load_parts(noise->rules, parts, path));
 }
 
 /* ---- plain questions ---- */

@@ -203,7 +203,7 @@ dpmf_status dpmf_i_device_rows_ahead(dpmf_i_device_rows *rows, int64_t t, void *
 
 dpmf_status dpmf_i_device_rows_seek(dpmf_i_device_rows *rows, int64_t step, void *stream) {
     dpmf_recipe recipe;
-    if (rows->ahead_of == step || rows->made == step || rows->steps == 0) return DPMF_OK;
+    if (rows->ahead_of == step || rows->made == step) return DPMF_OK;
     DPMF_I_DEVICE_TRY(
         dpmf_i_device_took(dpmf_noise_recipe(rows->noise, step < rows->steps ? step : rows->steps - 1, &recipe)));
     rows->ahead_of = -1;
@@ -219,27 +219,33 @@ dpmf_status dpmf_i_device_rows_seek(dpmf_i_device_rows *rows, int64_t step, void
 
 /* ---- checkpoints ---- */
 
-dpmf_status dpmf_i_device_rows_read(void *context, int64_t *made, void *buffers) {
-    dpmf_i_device_rows *rows = context;
+/* Buffer after buffer, between the device and the bytes of a checkpoint. */
+static dpmf_status copy_buffers(const dpmf_i_device_rows *rows, char *out, const char *in) {
     const dpmf_i_device_backend *b = rows->device->backend;
     const uint64_t row = bytes_of(rows->count, sizeof(float)), skip = bytes_of(rows->first - rows->base, sizeof(float));
-    for (int64_t j = 0; j < rows->buffers; j++)
-        DPMF_I_DEVICE_TRY(b->read(rows->device->context, rows->state, bytes_of(j * rows->padded, sizeof(float)) + skip,
-                                  (char *)buffers + (uint64_t)j * row, row));
-    *made = rows->made;
-    return DPMF_OK;
+    DPMF_I_DEVICE_TRY(b->wait(rows->device->context));
+    for (int64_t j = 0; j < rows->buffers; j++) {
+        const uint64_t place = bytes_of(j * rows->padded, sizeof(float)) + skip, at = (uint64_t)j * row;
+        DPMF_I_DEVICE_TRY(out != NULL ? b->read(rows->device->context, rows->state, place, out + at, row)
+                                      : b->write(rows->device->context, rows->state, place, in + at, row, NULL));
+    }
+    return b->wait(rows->device->context);
+}
+
+dpmf_status dpmf_i_device_rows_read(void *context, int64_t *made, void *buffers) {
+    dpmf_i_device_rows *rows = context;
+    dpmf_status status = copy_buffers(rows, buffers, NULL);
+    rows->failed = status != DPMF_OK;
+    if (status == DPMF_OK) *made = rows->made;
+    return status;
 }
 
 dpmf_status dpmf_i_device_rows_write(void *context, int64_t step, int64_t made, const void *buffers) {
     dpmf_i_device_rows *rows = context;
-    const dpmf_i_device_backend *b = rows->device->backend;
-    const uint64_t row = bytes_of(rows->count, sizeof(float)), skip = bytes_of(rows->first - rows->base, sizeof(float));
-    DPMF_I_DEVICE_TRY(b->wait(rows->device->context));
-    for (int64_t j = 0; j < rows->buffers; j++)
-        DPMF_I_DEVICE_TRY(b->write(rows->device->context, rows->state, bytes_of(j * rows->padded, sizeof(float)) + skip,
-                                   (const char *)buffers + (uint64_t)j * row, row, NULL));
-    rows->made = made;
-    rows->kept = step;
+    dpmf_status status = copy_buffers(rows, NULL, buffers);
+    rows->failed = status != DPMF_OK;
+    rows->made = status == DPMF_OK ? made : -1; /* half of them are new: the next row begins at its block's start */
+    rows->kept = status == DPMF_OK ? step : -1;
     rows->ahead_of = -1;
-    return b->wait(rows->device->context);
+    return status;
 }

@@ -119,6 +119,7 @@ typedef struct dpmf_i_device_rows {
     int64_t ahead_of;                                /* the row in `ahead`; -1: none */
     dpmf_i_device_memory weight, seed, state, ahead; /* ahead: 0 if rows are not made ahead */
     uint64_t weight_bytes, seed_bytes;
+    int failed; /* copying buffers did, and left the message */
 } dpmf_i_device_rows;
 
 typedef struct dpmf_i_device_target {

@@ -141,15 +141,23 @@ double number_of_type(uint32_t bits, dpmf_device_type type) {
 
 /* ---- the comparison ---- */
 
+enum { PERIOD = 2003 };
+
 static void fill_pattern(int64_t count, int64_t t, dpmf_device_type type, float *sum, char *out) {
+    uint32_t bits[PERIOD];
+    float number[PERIOD];
+    for (int64_t i = 0; i < PERIOD; i++) {
+        bits[i] = round_to_type((double)((i * 7919 + t * 104729) % PERIOD - PERIOD / 2) / 97, type);
+        number[i] = (float)number_of_type(bits[i], type);
+    }
     for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = round_to_type((double)((i * 7919 + t * 104729) % 2003 - 1001) / 97, type);
-        memcpy(out + (size_t)i * size_of_type(type), &bits, size_of_type(type)); /* little-endian */
-        sum[i] = (float)number_of_type(bits, type);
+        memcpy(out + (size_t)i * size_of_type(type), &bits[i % PERIOD], size_of_type(type)); /* little-endian */
+        sum[i] = number[i % PERIOD];
     }
 }
 
 static void compare_row(const comparison *c, int64_t t, const float *sum, const char *out) {
+    if (c->type == DPMF_DEVICE_FLOAT32 && memcmp(sum, out, (size_t)c->count * sizeof *sum) == 0) return;
     for (int64_t i = 0; i < c->count; i++) {
         const uint32_t wanted = round_to_type(sum[i], c->type);
         uint32_t got = 0;

@@ -6,7 +6,8 @@ static void test_ten_million_numbers_have_the_bits_of_the_library(void **state) 
     enum { STEPS = 24, COUNT = 420011 };
     static const int64_t offset[] = {0, 12345677}, resume[] = {0, 13};
     (void)state;
-    for (int which = 0; which < CASES; which++)
+    for (int which = 0; which < CASES; which++) {
+        print_message("%s\n", case_names[which]);
         for (int type = DPMF_DEVICE_FLOAT32; type <= DPMF_DEVICE_FLOAT16; type++)
             for (int shard = 0; shard < 2; shard++)
                 for (int k = 0; k < 2; k++)
@@ -18,6 +19,7 @@ static void test_ten_million_numbers_have_the_bits_of_the_library(void **state) 
                                                   .count = COUNT * (k == 0 ? 1 : 2),
                                                   .resume = resume[k],
                                                   .cut = shard * 100003});
+    }
 }
 
 static void test_a_thousand_streams_come_and_go(void **state) {
