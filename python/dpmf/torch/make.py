@@ -41,6 +41,7 @@ def make_private(
     lookahead: int = 0,
     scratch: Any = None,
     threads: int = 0,
+    exact: bool = False,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -67,6 +68,8 @@ def make_private(
                      process needs the same key and a BatchSampler, and must call `step` for its part of every batch
     noise            "host", the only one: rows are made by the library on the CPU, whatever the device
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
+    exact            the exact release (docs/exactness.md): noise on the grid of the sums, added in integers, with a proof for the
+                     numbers that leave; needs clipping="per-example"
     """
     if noise == "device":
         raise errors.UnsupportedError(
@@ -82,6 +85,7 @@ def make_private(
         "lookahead": lookahead,
         "scratch": scratch,
         "threads": threads,
+        "exact": exact,
     }
     check_arguments(model, optimizer, mechanism)
     if clip_norm == "adaptive":  # Andrew et al. 2021

@@ -24,7 +24,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -142,10 +142,20 @@ class ExactSum:
         """SHA-256 of the sum: what a row of noise is bound to."""
         return hashlib.sha256(memoryview(self.sum.cpu().numpy()).cast("B")).digest()
 
-    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype) -> torch.Tensor:
-        """(sum from coordinate `first` on + row) / divisor, added in double and rounded once."""
+    def noisy(
+        self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype, grid: Optional[float] = None
+    ) -> torch.Tensor:
+        """(sum from coordinate `first` on + row) / divisor, added in double and rounded once.
+
+        An exact row is whole multiples of the grid, and is added as integers: what follows is a function of that sum.
+        """
+        if grid is not None and grid != self.grid:
+            raise errors.ArgumentError("the noise is on the grid %g, the sums on %g" % (grid, self.grid))
         out = torch.empty(row.numel(), dtype=dtype, device=self.sum.device)
         parts = self.sum[first : first + row.numel()].split(STRIP)
         for part, some, to in zip(parts, row.split(STRIP), out.split(STRIP)):
+            if grid is not None:
+                to.copy_((part + (some / grid).to(torch.int64)).to(torch.float64).mul_(grid).div_(divisor))
+                continue
             to.copy_(part.to(torch.float64).mul_(self.grid).add_(some).div_(divisor))
         return out
