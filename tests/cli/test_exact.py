@@ -44,6 +44,23 @@ class Exact(Case):
         self.assertNotIn("real-valued", said["statement"])
         self.assertGreater(said["exact"]["rounding"], 0)
 
+    def test_training_is_the_same_by_any_threads_and_says_what_is_proven(self):
+        lines = ["label,a,b"] + ["%d,%d,%d" % (i % 3 > 0, i * 7 % 11 - 5 + i % 3, i * 5 % 7 - 3) for i in range(120)]
+        self.write("data.csv", "\n".join(lines) + "\n")
+        models = []
+        for threads in (1, 3):
+            out = self.path("model%d" % threads)
+            code, answer, err = run("train", "--train-csv", self.path("data.csv"), "--label", "label", "--hold-out", 20,
+                                    "--steps", 20, "--epochs", 2, "--epsilon", 4, "--delta", 1e-5, "--testing-seed", 3,
+                                    "--threads", threads, "--exact", "--json", "--out", out)
+            self.assertEqual(code, 0, err)
+            said = json.loads(answer)
+            self.assertEqual(said["release"], "exact")
+            self.assertIn("Arithmetic: exact.", said["statement"])
+            with open(out, "rb") as file:
+                models.append(file.read())
+        self.assertEqual(models[0], models[1])
+
     def test_counts_say_whether_they_are_exact(self):
         for options, release in (((), "exact"), (("--plain",), "plain")):
             out = subprocess.run([DPMF, "count", self.mechanism(), "--testing-seed", "1", "--json", "--out",
