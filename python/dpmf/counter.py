@@ -20,6 +20,13 @@ from .noise import NO_STATE_ROWS_MAY_REPEAT, NoState, StateLike
 __all__ = ["Counter"]
 
 
+RELEASES = {
+    "auto": abi.dpmf_release.DPMF_RELEASE_AUTO,
+    "exact": abi.dpmf_release.DPMF_RELEASE_EXACT,
+    "plain": abi.dpmf_release.DPMF_RELEASE_PLAIN,
+}
+
+
 class Counter(Object):
     """Publishes running sums of a stream of numbers, each with its standard deviation, as `dpmf count` does.
 
@@ -31,6 +38,8 @@ class Counter(Object):
     state       the path of a state file, with which the next program goes on where this one was, whatever ended it. None: the
                 key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
     label       a name of this run: runs of other names get other noise from the same key
+    release     "auto": exact wherever the mechanism has an exact release (docs/exactness.md); "exact": or it is refused;
+                "plain": noise in floating point
     clip_rows   each row is what one unit adds, and is scaled down to `clip`; how many were is not said
 
     Rows and noise are added as whole numbers in 128 bits, the same bits as those of the program and of C. With a state file
@@ -61,6 +70,7 @@ class Counter(Object):
         state: StateLike = None,
         label: Optional[str] = None,
         clip_rows: bool = False,
+        release: str = "auto",
     ):
         self._pointer = None
         if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
@@ -74,6 +84,9 @@ class Counter(Object):
         options.key_file = path_bytes(key) if isinstance(key, (str, os.PathLike)) else None
         options.rows_may_repeat = int(isinstance(state, NoState))
         options.clip_rows = int(clip_rows)
+        if release not in RELEASES:
+            raise errors.ArgumentError("release = %r, accepted: %s" % (release, ", ".join(RELEASES)))
+        options.release = RELEASES[release]
         out = ctypes.POINTER(abi.dpmf_counter)()
         with KeyBuffer(key) as memory:
             c.dpmf_counter_create(
@@ -102,6 +115,11 @@ class Counter(Object):
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
         return c.dpmf_counter_scale(self._handle)
+
+    @property
+    def grid(self) -> Optional[float]:
+        """Of the exact release, which sums are whole multiples of; None: it is plain."""
+        return c.dpmf_counter_grid(self._handle) or None
 
     @property
     def calibrated(self) -> bool:

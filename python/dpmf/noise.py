@@ -71,6 +71,9 @@ class NoiseStream(Saved, Object):
     whole_state    with a shard: the state file is that of the whole row; one of several processes keeps it
     label       a name of this run: runs of other names get other noise from the same key
     prefetch    a thread makes the next row while the caller works
+    exact       the exact release: rows are whole multiples of `grid`, in float64, and the guarantee is proven for sums on that
+                grid (docs/exactness.md). add_whole_ adds them to integers; add_ is refused, because floats round
+    grid        of the exact release: a power of two, or None: chosen
     lookahead, scratch, threads    as in the library: they change time and memory, never a bit
 
     >>> from dpmf import evaluate, testing_key
@@ -106,8 +109,12 @@ class NoiseStream(Saved, Object):
         lookahead: int = 0,
         scratch: "Union[str, os.PathLike[str], None]" = None,
         threads: int = 0,
+        exact: bool = False,
+        grid: Optional[float] = None,
     ):
         self._pointer = None
+        if exact:
+            dtype = "float64"
         dtype = str(dtype).replace("torch.", "") if not isinstance(dtype, type) else np.dtype(dtype).name
         if dtype not in DTYPES:
             raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
@@ -137,6 +144,7 @@ class NoiseStream(Saved, Object):
         options.rows_may_repeat = int(isinstance(state, NoState))
         options.whole_state, options.scratch = int(whole_state), path_bytes(scratch, "scratch")
         set_field(options.run, "threads", threads, ctypes.c_int)
+        options.exact, options.grid = int(exact), 0.0 if grid is None else real(grid, "grid")
         self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it
         out = ctypes.POINTER(abi.dpmf_noise)()
         with KeyBuffer(key) as memory:
@@ -213,6 +221,18 @@ class NoiseStream(Saved, Object):
         """False: the mechanism has no sigma, and 1 is taken."""
         return bool(self._calls.dpmf_noise_calibrated(self._handle))
 
+    @property
+    def grid(self) -> Optional[float]:
+        """Of the exact release; None: the stream is not exact. No device makes exact rows."""
+        return (c.dpmf_noise_grid(self._handle) or None) if self._calls is c else None
+
+    @property
+    def sensitivity(self) -> float:
+        """What the scale is made of: the mechanism's; of an exact release with what rounding adds."""
+        if self._calls is not c:
+            return self.scale / (self._clip * (self._mechanism.sigma or 1.0))
+        return c.dpmf_noise_sensitivity(self._handle)
+
     # ---- rows ----
 
     def bind_sum(self, digest: bytes) -> None:
@@ -248,6 +268,21 @@ class NoiseStream(Saved, Object):
                     told.update((ctypes.c_char * size).from_address(segment.memory))
                 self._bind(told.digest())
             self._calls.dpmf_noise_add(self._handle, factor, len(segments), segments)
+
+    def add_whole_(self, sums: np.ndarray) -> None:
+        """Adds the next row of an exact stream to `sums`, int64 in steps of the grid, in place.
+
+        With a state file the row is bound to them, as bind_sum does.
+        """
+        if not isinstance(sums, np.ndarray) or sums.dtype != np.int64 or not sums.flags.c_contiguous:
+            raise errors.ArgumentTypeError("sums: a contiguous array of int64 is accepted")
+        if not sums.flags.writeable or sums.size != self.count:
+            raise errors.ArgumentError("sums: %d writeable numbers are accepted" % self.count)
+        with self._lock:
+            if self._keeps_state and self._bound != self.step and not self.in_doubt:
+                self._bind(hashlib.sha256(memoryview(sums).cast("B")).digest())
+            segment = abi.dpmf_segment(sums.ctypes.data, sums.size)
+            c.dpmf_noise_add_whole(self._handle, 1, ctypes.byref(segment))
 
     def fill_(self, arrays: Any) -> None:
         """The next row in place of what the arrays hold. A row that is refused leaves them as they are."""

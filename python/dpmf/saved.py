@@ -36,6 +36,7 @@ class Saved:
     step: Any
     count: Any
     in_doubt: Any
+    grid: Any
     seek: Any
 
     def state_dict(self, buffers: bool = False) -> Dict[str, Any]:
@@ -104,6 +105,7 @@ class Saved:
             "dtype": self._dtype,
             "label": self._label or "",
             "key": self._commitment,
+            **({"grid": self.grid} if self.grid else {}),
         }
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:

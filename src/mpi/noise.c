@@ -91,7 +91,7 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
     MPI_Comm_rank(n->communicator, &n->rank);
     MPI_Comm_size(n->communicator, &n->ranks);
     n->dim = dim;
-    n->precision = o.precision;
+    n->precision = o.exact ? DPMF_FLOAT64 : o.precision;
     n->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
     memcpy(n->digest, dpmf_mechanism_digest(mechanism), strlen(dpmf_mechanism_digest(mechanism)) + 1);
     status = dpmf_i_mpi_together(n->communicator, choose_shard(n, &o));

@@ -101,21 +101,28 @@ typedef struct worst_case {
     double shift, bound, plain;
 } worst_case;
 
-/* One participation, at `step`, of every contribution of norm at most `radius` grid steps. */
+/*
+ * A participation at `step` of every contribution of norm at most `radius` grid steps; with `again` > 0 another, so many
+ * steps later, of the same one or its negative.
+ */
 static worst_case search_step(small_run *r, const double diagonal[STEPS], const dpmf_exact *exact, double sensitivity,
-                              int64_t step, int radius, uint64_t *x) {
+                              int64_t step, int64_t again, int radius, uint64_t *x) {
     worst_case w = {0, exact->sensitivity * radius, sensitivity * radius};
     double delta[STEPS][WIDTH] = {{0}}, seeds[STEPS][WIDTH];
     for (int i = 0; i < WIDTH; i++)
         delta[step][i] = -radius;
     while (next_contribution(radius, delta[step])) {
+        const double sign = check_random(x) < 0.7 ? 1 : -1;
+        for (int i = 0; i < WIDTH && again > 0; i++)
+            delta[step + again][i] = sign * delta[step][i];
         draw_seeds(x, check_random(x) < 0.5 ? 3 : 1e6, seeds);
         w.shift = fmax(w.shift, shift_of(r, diagonal, seeds, delta));
     }
     return w;
 }
 
-static void check_family(const char *name, const dpmf_strategy *s, int *needed, uint64_t *x) {
+static void check_family(const char *name, const dpmf_strategy *s, int64_t again, int *needed, uint64_t *x) {
+    dpmf_participation *p = NULL;
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     dpmf_workload *a = NULL;
     dpmf_mechanism *m = NULL;
@@ -124,7 +131,8 @@ static void check_family(const char *name, const dpmf_strategy *s, int *needed, 
     double unit[STEPS], column[STEPS], diagonal[STEPS];
     o.sigma = 1;
     check_ok(dpmf_workload_parse("prefix", STEPS, &a));
-    check_ok(dpmf_mechanism_create(a, NULL, (dpmf_strategy *)s, &o, &m));
+    if (again > 0) check_ok(dpmf_participation_parse("cyclic:2,3", STEPS, &p));
+    check_ok(dpmf_mechanism_create(a, p, (dpmf_strategy *)s, &o, &m));
     check_ok(dpmf_i_crypto_seed_open_with(&TABLE, (const uint8_t[32]){0}, &r.seed));
     for (int t = 0; t < STEPS; t++) {
         memset(unit, 0, sizeof unit);
@@ -135,8 +143,9 @@ static void check_family(const char *name, const dpmf_strategy *s, int *needed, 
     for (int radius = 1; radius <= 2; radius++) {
         /* clip = radius grid steps of 1 */
         check_ok(dpmf_exact_plan(m, WIDTH, radius, 1.0, NULL, &exact));
-        for (int64_t step = 0; step < STEPS; step += 2) {
-            const worst_case w = search_step(&r, diagonal, &exact, m->evaluation.sensitivity.value, step, radius, x);
+        for (int64_t step = 0; step < STEPS - again; step += 2) {
+            const worst_case w =
+                search_step(&r, diagonal, &exact, m->evaluation.sensitivity.value, step, again, radius, x);
             if (!(w.shift <= w.bound * (1 + 1e-9)))
                 fail_msg("%s: shift %g, sensitivity of the exact release %g", name, w.shift, w.bound);
             *needed += w.shift > w.plain * (1 + 1e-9);
@@ -145,6 +154,7 @@ static void check_family(const char *name, const dpmf_strategy *s, int *needed, 
     dpmf_i_noise_stream_free(r.stream);
     dpmf_i_crypto_seed_close(r.seed);
     dpmf_mechanism_free(m);
+    dpmf_participation_free(p);
     dpmf_workload_free(a);
 }
 
@@ -158,7 +168,8 @@ static void test_no_shift_exceeds_the_sensitivity_with_its_allowance(void **stat
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
         if (dpmf_i_noise_plan_make(s, &o, 1, &plan) == DPMF_OK) {
-            check_family(name, s, &needed, &x);
+            check_family(name, s, 0, &needed, &x);
+            check_family(name, s, 3, &needed, &x);
             families++;
         }
         dpmf_strategy_free(s);

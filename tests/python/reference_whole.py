@@ -2,12 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactly rounded normal numbers in arithmetic of 400 bits (mpmath), from docs/exactness.md alone.
 
-    reference_whole.py > tests/data/whole_vectors.csv                    known answers (needs mpmath; about ten seconds)
+    reference_whole.py > tests/data/whole_vectors.csv      known answers (needs mpmath; about ten seconds)
+    reference_whole.py check N                             N numbers of `$DPMF noise --exact`, independent noise, made again
+                                                           from the key on (needs openssl; 10^6: some minutes)
 
 Lines:  RADIUS WORD;ANGLE WORD;STREAM;SCALE;X;Y      words and stream in hexadecimal, the scale as C's %a, X and Y in decimal.
 Further bits of a word are those of SplitMix64: block i of the radius starts at 1000 STREAM + i, of the angle at 1000 STREAM + 100 + i.
 """
+import hashlib
+import hmac
+import json
+import os
 import random
+import struct
+import subprocess
+import sys
+import tempfile
 
 import mpmath as mp
 
@@ -84,5 +94,59 @@ def write():
         print("%x;%x;%x;%s;%d;%d" % (radius, angle, stream, scale.hex(), x, y))
 
 
+# ---- the program's own rows ----
+def hkdf(secret, label, digest):
+    inner = hmac.new(b"dpmf subkeys 1", secret, hashlib.sha256).digest()
+    return hmac.new(inner, label + b"\0" + digest + b"\1", hashlib.sha256).digest()
+
+
+def testing_key(seed):
+    return hkdf(struct.pack("<Q", seed) + bytes(24), b"dpmf testing key 1, not private", b"")
+
+
+def encrypted(key, counters):
+    """AES-256 of (index, domain, row), by the openssl program: far faster than Python, and not our kernels."""
+    blocks = b"".join(struct.pack("<QQ", index, domain << 60 | row) for index, domain, row in counters)
+    out = subprocess.run(["openssl", "enc", "-aes-256-ecb", "-nopad", "-K", key.hex()], input=blocks, stdout=subprocess.PIPE,
+                         check=True).stdout
+    return struct.unpack("<%dQ" % (len(out) // 8), out)
+
+
+def row_of(key, row, dim, scale):
+    """Row `row` in grid steps: words in units of 16, eight radii and eight angles, each with 128 bits more."""
+    words = encrypted(key, [(i, 4, row) for i in range(dim // 2)])
+    more = encrypted(key, [(16 * word, 5, row) for word in range(dim)])
+    bits = [words[i] << 128 | more[2 * i] << 64 | more[2 * i + 1] for i in range(dim)]
+    out = [0] * dim
+    for unit in range(0, dim, 16):
+        for lane in range(unit, unit + 8):
+            out[lane], out[lane + 8] = pair(bits[lane], bits[lane + 8], 192, scale)
+    return out
+
+
+def check(count):
+    dim, program = 1600, os.environ.get("DPMF", "dpmf")
+    rows = (count + dim - 1) // dim
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = os.path.join(folder, "m"), os.path.join(folder, "rows")
+        subprocess.run([program, "evaluate", "--steps", str(rows), "--family", "identity", "--out", file], check=True,
+                       stdout=subprocess.DEVNULL)
+        said = json.loads(subprocess.run(
+            [program, "noise", file, "--dim", str(dim), "--rows", "0:%d" % rows, "--testing-seed", "11", "--exact", "--json",
+             "--out", out], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+        with open(out, "rb") as data:
+            found = data.read()
+        key = hkdf(testing_key(11), b"dpmf noise stream 1", said["digest"].encode())
+        scale = said["scale"] / said["grid"]
+        for row in range(rows):
+            got = struct.unpack_from("<%dd" % dim, found, 8 * row * dim)
+            wrong += sum(x / said["grid"] != y for x, y in zip(got, row_of(key, row, dim, scale)))
+    print("%d numbers, %d wrong" % (rows * dim, wrong))
+    return 1 if wrong else 0
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["check"]:
+        sys.exit(check(int(sys.argv[2])))
     write()

@@ -118,10 +118,18 @@ class AdaptiveSum(ExactSum):
     def digest(self) -> bytes:
         return hashlib.sha256(super().digest() + self.clip.hex().encode()).digest()
 
-    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype, factor: float = 1.0) -> torch.Tensor:
+    def noisy(
+        self,
+        first: int,
+        row: torch.Tensor,
+        divisor: float,
+        dtype: torch.dtype,
+        grid: Optional[float] = None,
+        factor: float = 1.0,
+    ) -> torch.Tensor:
         last = first + len(row) == len(self.whole)
         gradients = row[:-1] if last else row
-        out = super().noisy(first, gradients, divisor, dtype, self.clip * self.gradients / self.multiplier)
+        out = super().noisy(first, gradients, divisor, dtype, grid, self.clip * self.gradients / self.multiplier)
         if not last:
             return out
         halves = float(self.whole[-1]) / 2 + float(row[-1]) * self.count_noise / self.multiplier

@@ -43,6 +43,7 @@ def make_private(
     lookahead: int = 0,
     scratch: Any = None,
     threads: int = 0,
+    exact: bool = False,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -71,6 +72,8 @@ def make_private(
     noise            "host": rows are made by the library on the CPU, whatever the device. "cuda", "opencl", or one of them with
                      a number as in "cuda:1": made on that device, the same bits (dpmf.device); "opencl" is for models on the CPU
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
+    exact            the exact release (docs/exactness.md): noise on the grid of the sums, added in integers, with a proof for the
+                     numbers that leave; needs clipping="per-example"
     """
     options = among(STREAM, locals())
     if noise == "device":
@@ -82,6 +85,9 @@ def make_private(
         raise errors.ArgumentError("noise = %r, accepted: host, cuda, opencl, or one of those two with a number" % noise)
     if noise != "host":
         options["device"] = noise
+    if exact and noise != "host":
+        raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
+    options["exact"] = exact
     check_arguments(model, optimizer, mechanism)
     if not isinstance(clip_norm, AdaptiveClip):
         clip_norm = real(clip_norm, "clip_norm")

@@ -91,6 +91,14 @@ class Private:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
             self._route = PerExample(model, trained, others, Loss(loss), least)
         self._shard = shard_of(row, self._group.rank, self._group.world)
+        if options.get("exact"):
+            if self._route.name == "ghost":
+                raise errors.ArgumentError(
+                    'exact=True takes clipping="per-example": ghost clipping forms no gradient that could be put on a grid'
+                )
+            if adaptive:
+                raise errors.UnsupportedError("exact=True with an adaptive clip norm: its rows are scaled anew at every step")
+            options = {**options, "grid": self._sum.grid}
         self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
         self._accumulated = self._inside = self._with_buffers = False
@@ -156,7 +164,7 @@ class Private:
         try:
             self._group.raise_together(refused)
             assert row is not None
-            part = self._sum.noisy(self._shard[0], row, self.expected_batch, self._dtype)
+            part = self._sum.noisy(self._shard[0], row, self.expected_batch, self._dtype, self.noise.grid)
         finally:
             self._sum.zero_()
             self._accumulated = False

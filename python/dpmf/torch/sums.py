@@ -24,7 +24,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -153,11 +153,27 @@ class ExactSum:
         """SHA-256 of the sum: what a row of noise is bound to."""
         return hashlib.sha256(memoryview(self.whole.cpu().numpy()).cast("B")).digest()
 
-    def noisy(self, first: int, row: torch.Tensor, divisor: float, dtype: torch.dtype, factor: float = 1.0) -> torch.Tensor:
-        """(sum from coordinate `first` on + factor x row) / divisor, added in double and rounded once."""
+    def noisy(
+        self,
+        first: int,
+        row: torch.Tensor,
+        divisor: float,
+        dtype: torch.dtype,
+        grid: Optional[float] = None,
+        factor: float = 1.0,
+    ) -> torch.Tensor:
+        """(sum from coordinate `first` on + factor x row) / divisor, added in double and rounded once.
+
+        An exact row is whole multiples of the grid, and is added as integers: what follows is a function of that sum.
+        """
+        if grid is not None and (grid != self.grid or factor != 1.0):
+            raise errors.ArgumentError("the noise is on the grid %g, the sums on %g" % (grid, self.grid))
         out = torch.empty(row.numel(), dtype=dtype, device=self.sum.device)
         parts = self.sum[first : first + row.numel()].split(STRIP)
         for part, some, to in zip(parts, row.split(STRIP), out.split(STRIP)):
+            if grid is not None:
+                to.copy_((part + (some / grid).to(torch.int64)).to(torch.float64).mul_(grid).div_(divisor))
+                continue
             to.copy_(part.to(torch.float64).mul_(self.grid).add_(some, alpha=factor).div_(divisor))
         return out
 
