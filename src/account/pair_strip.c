@@ -113,8 +113,8 @@ static double log_outside(const strip *s, double low, double high) {
     }
     const double slope = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
     const double steep = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? growth_on(s, low) : 0;
-    const double right = exponent(s, high) + growth(s, high, high) +
-                         slope * (0.5 * slope - high) / (sigma * sigma) + dpmf_i_base_log_normal_cdf((slope - high) / sigma);
+    const double right = exponent(s, high) + growth(s, high, high) + slope * (0.5 * slope - high) / (sigma * sigma) +
+                         dpmf_i_base_log_normal_cdf((slope - high) / sigma);
     return dpmf_i_base_log_add(below + exponent(s, low) + steep, right);
 }
 

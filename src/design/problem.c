@@ -102,9 +102,10 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
                                 (long long)o->batch_cap, (long long)o->units);
     if (o->batch_cap != 0 && !o->any_sampling &&
         (o->sampling == DPMF_SAMPLING_ALLOCATION || o->sampling == DPMF_SAMPLING_BALLS_IN_BINS))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "design: %s has no account with a cap on the batch; poisson, block-cyclic and min-sep do",
-                                o->sampling == DPMF_SAMPLING_ALLOCATION ? "allocation" : "balls-in-bins");
+        return dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "design: %s has no account with a cap on the batch; poisson, block-cyclic and min-sep do",
+            o->sampling == DPMF_SAMPLING_ALLOCATION ? "allocation" : "balls-in-bins");
     if (o->batch_cap == DPMF_BATCH_CAP_AUTO && o->sampling == DPMF_SAMPLING_MIN_SEPARATION && !o->any_sampling)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "design: under min-sep a cap on the batch is a number; one is found (auto) for poisson "

@@ -37,7 +37,8 @@ static const dpmf_i_design_entry *best_of(const dpmf_i_design_problem *p, const 
  * The best of a family that the account knows: where it is passed over (entries of C that are negative, too many bins) the next
  * best. *added: was one?
  */
-static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling, int *added) {
+static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling,
+                               int *added) {
     const dpmf_i_design_entry *best;
     double above = -INFINITY;
     *added = 0;
@@ -69,8 +70,9 @@ static dpmf_status offer_bins(dpmf_i_design_problem *p, int64_t bins) {
         int added = 0;
         TRY(offer_under(p, families[i], &sampling, &added));
         if (!added && best_of(p, families[i], -INFINITY) != NULL)
-            dpmf_i_design_limit(p, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.",
-                                families[i]);
+            dpmf_i_design_limit(
+                p, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.",
+                families[i]);
     }
     return DPMF_OK;
 }

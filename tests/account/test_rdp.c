@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Renyi divergences: closed forms, the conversion, and refusals. The comparison with 32 digits is account/test_oracle.c. */
 #include "account/account.h"
-#include "oracle/oracle.h"
 #include "account/pair.h"
+#include "oracle/oracle.h"
 #include "support/check.h"
 
 #include <float.h>

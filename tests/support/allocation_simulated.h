@@ -63,8 +63,9 @@ static inline void check_allocation_setting(int number) {
     } while (fabs(below.mean - delta) < 3 * below.error && samples < (int64_t)1 << 22);
     const simulated here = simulate(&a, sigma, p.epsilon, samples);
     if (!(here.mean - 5 * here.error <= delta && below.mean - 3 * below.error >= delta))
-        fail_msg("sigma %g, 1 of %lld, delta %g: epsilon %g, where simulation has %g (error %g), and 1 %% below it %g (%g)",
-                 sigma, (long long)t, delta, p.epsilon, here.mean, here.error, below.mean, below.error);
+        fail_msg(
+            "sigma %g, 1 of %lld, delta %g: epsilon %g, where simulation has %g (error %g), and 1 %% below it %g (%g)",
+            sigma, (long long)t, delta, p.epsilon, here.mean, here.error, below.mean, below.error);
     dpmf_i_account_montecarlo_passes_close(&a);
     free(gram);
 }

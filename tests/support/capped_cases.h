@@ -72,8 +72,8 @@ static inline double delta_twice(const density *p, const density *q, double a, d
 }
 
 /* The two worlds, the unit's value 1: in the other it is 0, absent, or -1. */
-static inline void worlds(int n, int minus, int plus, double q, int cap, double sigma, dpmf_adjacency adjacency, density *with,
-                   density *without) {
+static inline void worlds(int n, int minus, int plus, double q, int cap, double sigma, dpmf_adjacency adjacency,
+                          density *with, density *without) {
     int values[UNITS_MAX] = {0};
     double weights[SUMS];
     for (int i = 0; i < n - 1; i++)

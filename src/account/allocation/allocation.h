@@ -36,11 +36,11 @@ double dpmf_i_account_allocation_call(const dpmf_i_account_allocation_law *law, 
 
 typedef struct dpmf_i_account_allocation_measure {
     double step;
-    int64_t first, count;   /* masses at (first + i) step, first >= 0 */
-    double *mass;           /* owned */
-    double total, mean;     /* of all of it, from above */
-    double cut, cut_mean;   /* mass and mean of what is not on the grid, from above */
-    double error;           /* the masses may be too small by that part of themselves */
+    int64_t first, count; /* masses at (first + i) step, first >= 0 */
+    double *mass;         /* owned */
+    double total, mean;   /* of all of it, from above */
+    double cut, cut_mean; /* mass and mean of what is not on the grid, from above */
+    double error;         /* the masses may be too small by that part of themselves */
 } dpmf_i_account_allocation_measure;
 
 void dpmf_i_account_allocation_measure_free(dpmf_i_account_allocation_measure *m);
@@ -72,10 +72,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_piece(double sigma, double
 typedef struct dpmf_i_account_allocation_scales {
     double sigma, least; /* as it was made: near where the curve is above `least` */
     int64_t bins;
-    int count;                                 /* 0: not made */
+    int count;                                /* 0: not made */
     dpmf_i_account_allocation_measure *parts; /* owned; the law is the sum of weights[i] parts[i] */
-    double *weights;                           /* owned */
-    double beyond;                             /* to be added to the curve of removing */
+    double *weights;                          /* owned */
+    double beyond;                            /* to be added to the curve of removing */
 } dpmf_i_account_allocation_scales;
 
 /* Where the bins are so many, or sigma is so small, that it is of no use, count stays 0. */

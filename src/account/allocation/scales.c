@@ -40,10 +40,10 @@ typedef dpmf_i_account_allocation_scales scales;
 
 enum { PARTS_MAX = 160, TIMES_MAX = 400 };
 static const double U_ROUND = DPMF_I_ACCOUNT_DOTS_ROUNDING;
-static const double CELL = 0.4; /* times the fineness: of c, the largest step of a scale */
-static const double CUT = 1e-3;      /* part of the least delta that may be lost above the last c */
+static const double CELL = 0.4;       /* times the fineness: of c, the largest step of a scale */
+static const double CUT = 1e-3;       /* part of the least delta that may be lost above the last c */
 static const double ERROR_MAX = 1e-3; /* of roundings, which are added */
-static const double TRIM = 1e-7;     /* and at the ends of a measure, of which there are some hundred */
+static const double TRIM = 1e-7;      /* and at the ends of a measure, of which there are some hundred */
 
 typedef struct place {
     double x, z;         /* U <= x when Z <= z */
