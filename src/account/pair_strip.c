@@ -59,31 +59,38 @@ static double growth(const strip *s, double x, double y) {
     return -0.5 * s->t * log1p(-4 * r * (1 - r) * s->sine_square);
 }
 
-/* ln of the largest f e^u d between x and y. */
-static double log_largest(const strip *s, double x, double y) {
+static double log_norm(const strip *s) {
+    return log(s->pair->sigma * sqrt(2 * PI));
+}
+
+/* ln of the largest e^u d e^(-x^2/(2 sigma^2)) between x and y, u at most `most` there. */
+static double log_largest(const strip *s, double x, double y, double most) {
     const double near = (x < 0) != (y < 0) ? 0 : fmin(fabs(x), fabs(y)), z = near / s->pair->sigma;
-    return fmax(exponent(s, x), exponent(s, y)) + growth(s, x, y) - 0.5 * z * z - log(s->pair->sigma * sqrt(2 * PI));
+    return most + growth(s, x, y) - 0.5 * z * z;
 }
 
 /* ln of the integral of f e^u d over cells from x to y. */
 static double log_integral(const strip *s, double x, double y) {
     const double cell = 0.25 * s->pair->sigma;
     const int count = (int)ceil(fmax(y - x, 0) / cell);
-    double sum = 0, shift = -INFINITY;
+    double sum = 0, shift = -INFINITY, before = exponent(s, x);
     for (int i = 0; i < count; i++) {
-        const double here = log_largest(s, x + i * cell, x + (i + 1) * cell);
+        const double left = x + i * cell, right = x + (i + 1) * cell, after = exponent(s, right);
+        const double here = log_largest(s, left, right, fmax(before, after));
+        before = after;
         if (here > shift) {
             sum *= exp(shift - here);
             shift = here;
         }
-        sum += exp(here - shift);
+        if (here > shift - 600) sum += exp(here - shift);
     }
-    return count > 0 ? shift + log(sum * cell) + 1e-9 : -INFINITY;
+    /* 1e-9: roundings of the sums, and what is 600 below */
+    return count > 0 ? shift + log(sum * cell) - log_norm(s) + 1e-9 : -INFINITY;
 }
 
 /* The same from x to y beyond the last maximum (dpmf_i_account_pair_find_range), where f e^u falls, and d with it. */
 static double log_falling(const strip *s, double x, double y) {
-    return y > x ? log_largest(s, x, x) + log(y - x) : -INFINITY;
+    return y > x ? log_largest(s, x, x, exponent(s, x)) + log(y - x) - log_norm(s) : -INFINITY;
 }
 
 /* ln d from x on to where B is larger: for theta <= pi/2 |A + B e^(i theta)| grows with B, and u d falls. */

@@ -7,7 +7,7 @@
 #include "kernels/isa.h"
 #include "kernels/ladder.h"
 #include "kernels/multiply.h"
-#include "kernels/sample.h"
+#include "kernels/sample/sample.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
 #include "kernels/whole/whole.h"

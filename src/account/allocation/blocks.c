@@ -16,7 +16,7 @@
 #include <math.h>
 
 /* Fewer bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
-enum { BINS_MIN = 16 };
+enum { BINS_MIN = 8 };
 static const double SIGMA_SMALL = 0.7;
 static const double FINENESS = 0.03, SPARE = 0.01; /* a law serves smaller masses that are asked for later, too */
 

@@ -7,7 +7,7 @@
 #define DPMF_ACCOUNT_MONTECARLO_SCHEME_H
 
 #include "account/montecarlo/montecarlo.h"
-#include "kernels/sample.h"
+#include "kernels/sample/sample.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,7 +58,7 @@ void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws
 
 /* ---- inside ---- */
 
-#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample.h */
+#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
 
 /* The value of one sample from ln of its ratio, weight and bound. */
 static inline double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most) {

@@ -2,4 +2,4 @@
 /* Simulated losses for any machine: what the others must equal. */
 #define SET dpmf_i_kernels_sample_ref
 #define SET_NAME "ref"
-#include "kernels/sample_body.inc"
+#include "kernels/sample/body.inc"

@@ -2,4 +2,4 @@
 /* Simulated losses for avx2; compiled with that instruction set switched on (CMakeLists.txt). */
 #define SET dpmf_i_kernels_sample_avx2
 #define SET_NAME "avx2"
-#include "kernels/sample_body.inc"
+#include "kernels/sample/body.inc"

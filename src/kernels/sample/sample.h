@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What simulated privacy losses spend their time on (account/montecarlo/), compiled once per instruction set from sample_body.inc.
+ * What simulated privacy losses spend their time on (account/montecarlo/), compiled once per instruction set from body.inc.
  * DPMF_I_KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no fused
  * operations, so that an account does not depend on the set.
  */
