@@ -144,8 +144,8 @@ def trained(model):
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def make_private(model, clipping="per-example", **options):
-    optimizer = torch.optim.SGD(trained(model), lr=0.5, momentum=0.9, weight_decay=1e-3)
+def make_private(model, clipping="per-example", momentum=0.9, **options):
+    optimizer = torch.optim.SGD(trained(model), lr=0.5, momentum=momentum, weight_decay=1e-3)
     m = make_mechanism()
     sampler = dpmf.torch.BatchSampler.for_mechanism(m, 40, KEY)
     return sampler, dpmf.torch.make_private(model, optimizer, m, 0.5, sampler=sampler, key=KEY, clipping=clipping, **options)

@@ -106,6 +106,16 @@ class Sharded(Case):
             sampler, made = sharding.make_private(again)
             made.load(folder)
             self.assertTrue(torch.equal(sharding.run(again, sampler, made), wanted), folder)
+        for momentum in (0.9, 0.0):  # without momentum an optimizer has no state, and its rate is kept all the same
+            folder = self.folder / str(momentum)
+            sampler, made = sharding.make_private(sharding.Odd(), momentum=momentum)
+            next(iter(sampler))
+            made.step(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long), drawn_for=0)
+            made.optimizer.param_groups[0]["lr"] = 0.125
+            made.save(folder)
+            sampler, made = sharding.make_private(sharding.Odd(), momentum=momentum)
+            made.load(folder)
+            self.assertEqual((made.optimizer.param_groups[0]["lr"], made.steps_taken), (0.125, 1))
         sampler, made = sharding.make_private(sharding.Odd())
         made._group.world = 2  # as if another process had written it
         state = {**made._own_state()}

@@ -20,7 +20,8 @@ from ..torch.make import check_arguments, check_part
 from ..torch.taken import taken_of
 from .attached import GHOST, Attached
 
-#: Optimizers of Opacus that are refused, and why.
+ONE_NORM = "one clip norm for all layers and all steps is accepted (DPOptimizer, ghost clipping)"
+#: Optimizers of Opacus that are refused for another reason.
 WHY_NOT = {
     "FSDPOptimizerFastGradientClipping": "in Opacus' sharded modes (ghost_fsdp, ghost_tp) the sums of all processes are formed "
     "inside the backward pass, in floating point and before anybody can see whether an example's gradient is finite. "
@@ -58,10 +59,8 @@ def attach(
     if not isinstance(optimizer, DPOptimizer):
         raise errors.ArgumentTypeError("optimizer: %s is not a DPOptimizer of Opacus" % type(optimizer).__name__)
     if type(optimizer) not in (DPOptimizer, DistributedDPOptimizer, *GHOST):
-        raise errors.UnsupportedError(
-            "%s: %s" % (type(optimizer).__name__, WHY_NOT.get(type(optimizer).__name__, "one clip norm for all layers and all "
-            "steps is accepted (DPOptimizer, ghost clipping)"))
-        )
+        name = type(optimizer).__name__
+        raise errors.UnsupportedError("%s: %s" % (name, WHY_NOT.get(name, ONE_NORM)))
     if type(optimizer) in GHOST and not hasattr(module, "get_norm_sample"):
         raise errors.ArgumentError("module: ghost clipping needs the module that Opacus gave")
     if getattr(optimizer, "_dpmf_attached", None) is not None:

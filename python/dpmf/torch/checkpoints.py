@@ -57,8 +57,9 @@ def parts_of(private: "Private", with_state: bool, own: bytes, random: bytes) ->
 def save(private: "Private", folder: PathLike) -> None:
     own = private._own_state()
     random = packed(own.pop("random"))
+    with_state = bool(private.optimizer.state) or private.steps_taken > 0
     with private._by_torch():
-        parts = parts_of(private, bool(private.optimizer.state), packed(own), random)
+        parts = parts_of(private, with_state, packed(own), random)
     distributed.save(parts, checkpoint_id=os.fspath(folder), no_dist=private._group.world == 1)
 
 
