@@ -51,16 +51,17 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_audit_
 static void print_table(text_buffer *t, const dpmf_audit_result *r) {
     text_add(t, "%s\n", verdict(r));
     text_add(t, "  epsilon claimed       %.6g at delta = %g\n", r->epsilon_claimed, r->delta);
-    text_add(t, "  epsilon at least      %.6g with confidence %g (false alarms: at most %g of all audits)\n",
+    text_add(t,
+             "  epsilon at least      %.6g with confidence %g\n"
+             "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
     text_add(t, "    from the guesses    %.6g: %lld of %lld right, whatever the noise is like\n", r->epsilon_guesses,
              (long long)r->correct, (long long)r->guesses);
     text_add(t, "    from the noise      %.6g: if it is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
-    text_add(
-        t, "  canaries              %lld, %lld of them in; %.3g of those found where %.3g of the others are accused\n",
-        (long long)r->canaries, (long long)r->included, r->tpr, r->fpr);
+    text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
+    text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");
 }
 
@@ -146,11 +147,19 @@ static int make_page(text_buffer *t, const dpmf_audit *audit, const dpmf_audit_r
         all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
     page_begin(t, "dpmf audit");
-    text_add(t, "<h1>Audit: %s</h1>\n<pre>", verdict(r));
+    text_add(t, "<header><h1>Audit</h1></header>\n<main>\n");
+    section_begin(t, "found", "What was found", NULL);
+    text_add(t, "<pre>");
     print_table(t, r);
     text_add(t, "</pre>\n");
+    section_end(t);
+    section_begin(t, "scores", "Scores", NULL);
     draw_scores(t, all, r->canaries);
+    section_end(t);
+    section_begin(t, "rates", "Found and accused", NULL);
     int code = draw_rates(t, all, r->canaries, r);
+    section_end(t);
+    text_add(t, "</main>\n");
     page_end(t);
     free(all);
     return code;
