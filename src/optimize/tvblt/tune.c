@@ -244,7 +244,8 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
     if (*excess <= small_excess(u)) return DPMF_OK;
     TRY(excess_at(u, filter_from_interval, other, &there));
-    if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
+    if (there < worth_trying * *excess)
+        TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
     if (there < *excess) {
         memcpy(x, other, sizeof other);
         *excess = there;

@@ -147,7 +147,13 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
  * the search at full length.
  */
 static const int64_t LONG = 65536;
-enum { THINNER = 4, LEVELS = 3, COUNTED = 1, MORE_NODES = 2, POLISH = 12 }; /* COUNTED: the level that says how many nodes */
+enum {
+    THINNER = 4,
+    LEVELS = 3,
+    COUNTED = 1,
+    MORE_NODES = 2,
+    POLISH = 12
+}; /* COUNTED: the level that says how many nodes */
 
 typedef struct thinned {
     dpmf_workload *workload;
