@@ -22,16 +22,12 @@ dpmf_design_options dpmf_design_options_defaults(void) {
         .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .max_overhead = 4, .run = dpmf_run_defaults()};
 }
 
-/* Beyond so many steps the file does without the bounds for both losses, which take longer than all the rest. */
-static const int64_t BOUND_STEPS = 65536;
-
 static dpmf_status make_mechanism(dpmf_design *d) {
     const dpmf_i_design_problem *p = &d->problem;
     const dpmf_i_design_entry *e = &p->list.entry[d->chosen];
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = p->options.adjacency;
     o.evaluate.run = p->options.run;
-    if (p->steps > BOUND_STEPS) o.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     o.sigma = e->shown.sigma;
     o.sampling = e->shown.sampling;
     o.epsilon = p->options.epsilon;

@@ -25,10 +25,13 @@
  *                       the five (Appendix H there has b0 = low, m = high)
  *     BLT               optimal for min-sep k, m, with 2, 3, ... buffers up to 8, as long as one more is a gain
  *
+ * and, for all of them,
+ *
+ *     TV-BLT            the optimum of single participation, with the learning-rate schedule, under min-sep k, s: its
+ *                       columns have norm 1, and those of k steps are near each other when s is small
+ *
  * Where the separation is one number (people who come back to a count), so that nothing has to be robust, also
  *
- *     TV-BLT            the optimum of single participation, under min-sep k, s: its columns have norm 1, and those of k
- *                       steps are near each other when s is small
  *     trees, square root, independent noise
  *
  * Over a range these are no candidates. Separations above (n-1)/(k-1), where k participations
@@ -46,6 +49,13 @@
 #include <string.h>
 
 enum { BUFFERS_FIRST = 2, BUFFERS_LAST = 8 };
+
+/*
+ * Over a range: the sensitivity of a TV-BLT takes O(n^2) at each separation, so that of 33 every eighth is computed,
+ * and stands for those up to the next, where it can only be less. Beyond so many steps, seconds, when named.
+ */
+static const int64_t TVBLT_STEPS = 1024;
+enum { TVBLT_EVERY = 8 };
 
 static const double GAIN = 1e-5; /* of the loss, relative, that one more buffer must bring */
 
@@ -103,11 +113,12 @@ static dpmf_status sensitivity_at(const dpmf_i_design_problem *p, const dpmf_str
 
 static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_design_federated_range *f,
                                dpmf_i_design_federated_item *item) {
-    double error = 0;
+    const int many = f->points == DPMF_I_DESIGN_FEDERATED_POINTS;
+    const int64_t every = many && dpmf_i_strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
+    double error = 0, sensitivity = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
-        double sensitivity = 0;
-        TRY(sensitivity_at(p, item->strategy, f->separation[i], &sensitivity));
+        if (i % every == 0) TRY(sensitivity_at(p, item->strategy, f->separation[i], &sensitivity));
         item->loss[i] = sensitivity * error;
     }
     return DPMF_OK;
@@ -256,20 +267,23 @@ static dpmf_status add_others(const dpmf_i_design_problem *p, dpmf_i_design_fede
                   {DPMF_FAMILY_TOEPLITZ, "square root of the workload"},
                   {DPMF_FAMILY_TREE_ONLINE, "tree, estimates from below"},
                   {DPMF_FAMILY_TREE_FULL, "tree, least-squares estimates"}};
-    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
-    dpmf_optimization result;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         dpmf_strategy *s = NULL;
         if (!dpmf_i_design_wants(p, others[i].family)) continue;
         const dpmf_status made = dpmf_strategy_create(others[i].family, p->workload, NULL, &s);
         TRY(add_made(p, f, made, s, others[i].made_by));
     }
-    if (dpmf_i_design_wants(p, DPMF_FAMILY_TVBLT)) {
-        dpmf_strategy *s = NULL;
-        const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, p->workload, NULL, &o, &s, &result);
-        TRY(add_made(p, f, made, s, "TV-BLT, optimal for one participation"));
-    }
     return DPMF_OK;
+}
+
+/* ---- TV-BLT ---- */
+
+static dpmf_status add_tvblt(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f) {
+    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+    dpmf_optimization result;
+    dpmf_strategy *s = NULL;
+    const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, p->workload, NULL, &o, &s, &result);
+    return add_made(p, f, made, s, "TV-BLT, optimal for one participation");
 }
 
 /* ---- comparing ---- */
@@ -323,6 +337,7 @@ dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p, dpmf_i_
         if (dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
     }
     if (f.points == 1) TRY_DONE(add_others(p, &f));
+    if (dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(p, &f));
     find_worst(&f);
     find_dominated(&f);
     *out = f;

@@ -228,15 +228,11 @@ dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_desi
 
 /* ---- the bound ---- */
 
-/* For one pass the bound is the optimum itself, from below: beyond so many steps it takes longer than all the rest. */
-static const int64_t OPTIMUM_STEPS = 65536;
-
 dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
     if (p->bound.scope != NULL) return DPMF_OK;
-    if (dpmf_participation_is_single(p->participation) && p->steps > OPTIMUM_STEPS) return DPMF_OK;
     return dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound);
 }
 

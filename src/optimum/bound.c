@@ -80,13 +80,31 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
-    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs",
-    [CONTAINED] = EPOCHS_TEXT " under cyclic participation, which is part of this one"};
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum",
+    [CONTAINED] =
+        EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
+
+/* What files of earlier versions say for the same. */
+static const struct {
+    int scope;
+    const char *text;
+} EARLIER[] = {{FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs"},
+               {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
+enum { EARLIER_COUNT = sizeof EARLIER / sizeof EARLIER[0] };
 
 const char *dpmf_i_optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
         if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
+    for (int i = 0; i < EARLIER_COUNT; i++)
+        if (strcmp(text, EARLIER[i].text) == 0) return EARLIER[i].text;
     return NULL;
+}
+
+/* In the words of `like`, if these are earlier ones for the same. */
+static const char *worded_like(const char *scope, const char *like) {
+    for (int i = 0; i < EARLIER_COUNT; i++)
+        if (scope == SCOPE[EARLIER[i].scope] && strcmp(like, EARLIER[i].text) == 0) return EARLIER[i].text;
+    return scope;
 }
 
 dpmf_status dpmf_i_optimum_check_weights(int64_t n, const double *weights) {
@@ -290,6 +308,7 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
     TRY(check_options(workload, participation, o));
     TRY(strongest(workload, participation, o, scope, &found));
     *tolerance = found.scope != NULL && is_of_epochs(found.scope) ? 1e-5 : 0;
+    if (found.scope != NULL && scope != NULL) found.scope = worded_like(found.scope, scope);
     *out = found;
     return DPMF_OK;
 }

@@ -200,7 +200,7 @@ static void test_named_families_alone_are_tried_and_replacing_doubles(void **unu
     dpmf_i_design_federated_range blt = open(&s);
     s.families = "banded-toeplitz";
     dpmf_i_design_federated_range banded = open(&s);
-    assert_int_equal(blt.count + banded.count, both.count);
+    assert_int_equal(blt.count + banded.count + 1, both.count); /* and a TV-BLT */
     for (int64_t i = 0; i < blt.count; i++)
         assert_string_equal(dpmf_strategy_family(blt.item[i].strategy), "blt");
     assert_int_equal(banded.count, 5 + 4 + 3 + 2 + 1);
@@ -208,6 +208,35 @@ static void test_named_families_alone_are_tried_and_replacing_doubles(void **unu
     dpmf_i_design_federated_close(&doubled);
     dpmf_i_design_federated_close(&blt);
     dpmf_i_design_federated_close(&banded);
+}
+
+/* Over a range, with a learning-rate schedule: the TV-BLT of the optimizer, at every separation no better than it is. */
+static void test_a_tvblt_is_offered_over_a_range_with_a_schedule(void **unused) {
+    const setting s = {.workload = "momentum:0.9,cooldown:0.3:0.01",
+                       .steps = 120,
+                       .count = 3,
+                       .low = 8,
+                       .high = 50,
+                       .families = "tvblt"};
+    dpmf_i_design_federated_range f = open(&s);
+    dpmf_workload *workload = NULL;
+    (void)unused;
+    check_ok(dpmf_workload_parse(s.workload, s.steps, &workload));
+    assert_int_equal(f.count, 1);
+    assert_int_equal(f.points, 33);
+    assert_string_equal(dpmf_strategy_family(f.item[0].strategy), "tvblt");
+    for (int64_t j = 0; j < f.points; j += 4) {
+        dpmf_participation *participation = NULL;
+        dpmf_evaluation e;
+        check_ok(dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, s.steps, s.count, f.separation[j],
+                                           &participation));
+        check_ok(dpmf_evaluate(workload, participation, f.item[0].strategy, NULL, &e, NULL));
+        assert_true(f.item[0].loss[j] >= e.rms_loss * (1 - 1e-12));
+        if (j % 8 == 0) check_near(f.item[0].loss[j], e.rms_loss, 1e-12);
+        dpmf_participation_free(participation);
+    }
+    dpmf_workload_free(workload);
+    dpmf_i_design_federated_close(&f);
 }
 
 /* ---- brute force over all patterns, and a dense error ---- */
@@ -327,6 +356,7 @@ int main(void) {
         cmocka_unit_test(test_separations_that_do_not_fit_are_left_out),
         cmocka_unit_test(test_losses_over_the_range_agree_with_brute_force),
         cmocka_unit_test(test_named_families_alone_are_tried_and_replacing_doubles),
+        cmocka_unit_test(test_a_tvblt_is_offered_over_a_range_with_a_schedule),
         cmocka_unit_test(test_a_federated_range_may_be_stopped_and_lose_memory),
         cmocka_unit_test(test_a_federated_design_holds_at_the_low_separation),
     };

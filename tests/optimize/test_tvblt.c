@@ -256,9 +256,9 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
         const char *text;
         int max_loss;
         double wanted;
-    } cases[] = {{"prefix", 0, 2},          {"prefix", 0, 1.01},          {"prefix", 0, 1.0005}, {"prefix", 0, 1.00001},
-                 {"momentum:0.9", 0, 1.01}, {"momentum:0.9", 0, 1.00005}, {"prefix", 1, 1.001},
-                 {"momentum:0.9", 1, 1.001}};
+    } cases[] = {{"prefix", 0, 2},       {"prefix", 0, 1.01},       {"prefix", 0, 1.0005},
+                 {"prefix", 0, 1.00001}, {"momentum:0.9", 0, 1.01}, {"momentum:0.9", 0, 1.00005},
+                 {"prefix", 1, 1.001},   {"momentum:0.9", 1, 1.001}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dpmf_workload *a = workload(cases[i].text, 500);

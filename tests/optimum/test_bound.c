@@ -250,6 +250,7 @@ static void test_bounds_of_several_participations_are_the_known_ones(void **unus
     dpmf_lower_bound other = prefix_bound(2000, "shuffled:20,100");
     assert_true(other.rms_loss == b.rms_loss && other.max_loss == b.max_loss);
     assert_non_null(strstr(other.scope, "which is part of this one"));
+    assert_non_null(strstr(b.scope, "not known how near to the optimum"));
     other = prefix_bound(2000, "minsep:20,100");
     assert_true(other.rms_loss == b.rms_loss && other.max_loss == b.max_loss);
     dpmf_lower_bound even = prefix_bound(200, "cyclic:5,40");

@@ -31,8 +31,7 @@ static void take_floored(int64_t n, int max_loss, const double *from, double *to
         to[t] = fmax(from[t], floor_);
 }
 
-void dpmf_i_optimize_tvblt_take_weights(const dpmf_i_optimum *optimum, int max_loss,
-                                        dpmf_i_optimize_tvblt_problem *p) {
+void dpmf_i_optimize_tvblt_take_weights(const dpmf_i_optimum *optimum, int max_loss, dpmf_i_optimize_tvblt_problem *p) {
     take_floored(p->steps, max_loss, optimum->v, p->v);
     if (p->p != NULL) take_floored(p->steps, max_loss, optimum->p, p->p);
 }

@@ -244,7 +244,8 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
     if (*excess <= small_excess(u)) return DPMF_OK;
     TRY(excess_at(u, filter_from_interval, other, &there));
-    if (there < worth_trying * *excess) TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
+    if (there < worth_trying * *excess)
+        TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
     if (there < *excess) {
         memcpy(x, other, sizeof other);
         *excess = there;
@@ -293,12 +294,12 @@ void dpmf_i_optimize_tvblt_transfer(const tuner *from, const tuner *to, dpmf_i_o
     }
 }
 
-dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, dpmf_i_optimize_tvblt_filter *f) {
-    double x[UNKNOWNS_MAX], excess = 0;
+dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, dpmf_i_optimize_tvblt_filter *f, double *excess) {
+    double x[UNKNOWNS_MAX];
     allow_evaluations(u);
     unknowns_of(f, x);
-    TRY(excess_at(u, filter_from_free, x, &excess));
-    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, steps, x, &excess));
+    TRY(excess_at(u, filter_from_free, x, excess));
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, steps, x, excess));
     filter_from_free(u, x, f);
     return DPMF_OK;
 }

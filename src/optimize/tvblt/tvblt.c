@@ -140,14 +140,20 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
 /* ---- long runs ---- */
 
 /*
- * Every evaluation of a run of a million steps takes some tenths of a second, and tuning takes hundreds. But the logarithms
- * of the best shifts and weights change evenly with ln n: they are tuned for n/64, n/16 and n/4 steps, and a
+ * Every evaluation of a run of a million steps takes some tenths of a second, and tuning takes hundreds. But for prefix sums
+ * the logarithms of the best shifts and weights change evenly with ln n: they are tuned for n/64, n/16 and n/4 steps, and a
  * parabola through these leads on to n (prefix sums, n = 200000, 5 and 6 nodes: 6e-6 and 4e-6 above the search at full
  * length). What is built is exact as ever; where it misses the wanted loss one more node is tried, and at last
  * the search at full length.
  */
 static const int64_t LONG = 65536;
-enum { THINNER = 4, LEVELS = 3, COUNTED = 1, MORE_NODES = 2, POLISH = 12 }; /* COUNTED: the level that says how many nodes */
+enum {
+    THINNER = 4,
+    LEVELS = 3,
+    COUNTED = 1,
+    MORE_NODES = 2,
+    POLISH = 12
+}; /* COUNTED: the level that says how many nodes */
 
 typedef struct thinned {
     dpmf_workload *workload;
@@ -156,7 +162,8 @@ typedef struct thinned {
 } thinned;
 
 static int is_long(const tuner *u) {
-    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL;
+    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL &&
+           dpmf_i_workload_is_prefix(u->problem.workload);
 }
 
 static void thinned_free(thinned *t) {
@@ -166,20 +173,8 @@ static void thinned_free(thinned *t) {
     dpmf_workload_free(t->workload);
 }
 
-/* Every so many learning rates, and as many steps. */
 static dpmf_status thin(const dpmf_workload *a, int64_t every, const dpmf_run *run, thinned *out) {
-    const int64_t n = a->steps / every;
-    double *rates = NULL;
-    dpmf_workload_options o = {a->momentum, a->nesterov, a->decay, NULL};
-    if (a->learning_rate != NULL) {
-        TRY(dpmf_i_base_alloc_doubles(n, "thinned learning rates", &rates));
-        for (int64_t t = 0; t < n; t++)
-            rates[t] = a->learning_rate[t * every];
-        o.learning_rate = rates;
-    }
-    dpmf_status status = dpmf_workload_create(n, &o, &out->workload);
-    dpmf_i_base_free(rates);
-    TRY(status);
+    TRY(dpmf_workload_create(a->steps / every, NULL, &out->workload));
     TRY(dpmf_i_optimum_solve(out->workload, 0, NULL, 1e-6, run, &out->optimum));
     out->u = (tuner){.optimum = &out->optimum, .run = run};
     return dpmf_i_optimize_tvblt_problem_create(out->workload, 0, &out->optimum, run, &out->u.problem);
@@ -191,20 +186,26 @@ static dpmf_status make_room(tuner *u, int nodes) {
     return dpmf_i_optimize_tvblt_work_alloc(&u->problem, nodes, &u->work);
 }
 
-/* u->work built with the filter that the shorter runs foretell. */
-static dpmf_status build_guided(tuner *u, int nodes, thinned *shorter, double *loss) {
+/*
+ * u->work built with the filter that the shorter runs foretell. The excess grows with every length by more than with the last:
+ * where it is bound to miss the wanted one (0: any will do), the loss is infinite and nothing is built.
+ */
+static dpmf_status build_guided(tuner *u, int nodes, double wanted, thinned *shorter, double *loss) {
     dpmf_i_optimize_tvblt_filter level[LEVELS], f;
-    double excess = 0;
+    double excess[LEVELS] = {0};
+    *loss = INFINITY;
     TRY(make_room(u, nodes));
     for (int i = 0; i < LEVELS; i++)
         TRY(make_room(&shorter[i].u, nodes));
-    TRY(dpmf_i_optimize_tvblt_tune(&shorter[0].u, 1, &level[0], &excess));
+    TRY(dpmf_i_optimize_tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0]));
     level[1] = level[0];
     dpmf_i_optimize_tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
-    TRY(dpmf_i_optimize_tvblt_polish(&shorter[1].u, POLISH, &level[1]));
+    TRY(dpmf_i_optimize_tvblt_polish(&shorter[1].u, POLISH, &level[1], &excess[1]));
+    const double foretold = excess[1] + (LEVELS - 1) * (excess[1] - excess[0]);
+    if (wanted > 0 && foretold > wanted) return DPMF_OK;
     for (int i = 2; i < LEVELS; i++) {
         dpmf_i_optimize_tvblt_extrapolate(i, level, &level[i]);
-        TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, 1, &level[i]));
+        TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, 1, &level[i], &excess[i]));
     }
     dpmf_i_optimize_tvblt_extrapolate(LEVELS, level, &f);
     TRY(dpmf_i_optimize_tvblt_build(&u->problem, &f, &u->work));
@@ -226,7 +227,7 @@ static dpmf_status guided(tuner *u, double wanted_ratio, double *loss, int *made
         nodes = shorter[COUNTED].u.nodes;
     }
     for (int more = 0; more <= MORE_NODES && !*made && nodes + more <= NODES_MAX; more++) {
-        TRY_DONE(build_guided(u, nodes + more, shorter, loss));
+        TRY_DONE(build_guided(u, nodes + more, asked > 0 ? 0 : wanted_ratio - 1, shorter, loss));
         *made = asked > 0 || *loss <= wanted_ratio * u->optimum->lower;
     }
 done:

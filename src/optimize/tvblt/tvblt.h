@@ -75,9 +75,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_tune(dpmf_i_optimize_tvblt_tun
 /* The filter that `from` was tuned to last, for the spectrum of `to`; in place. */
 void dpmf_i_optimize_tvblt_transfer(const dpmf_i_optimize_tvblt_tuner *from, const dpmf_i_optimize_tvblt_tuner *to,
                                     dpmf_i_optimize_tvblt_filter *filter);
-/* The filter improved for this problem, from near, by so many steps of Newton's method at most. */
+/* The filter improved for this problem, from near, by so many steps of Newton's method at most; its excess. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_polish(dpmf_i_optimize_tvblt_tuner *u, int steps,
-                                                         dpmf_i_optimize_tvblt_filter *filter);
+                                                         dpmf_i_optimize_tvblt_filter *filter, double *excess);
 /* From the filters of runs of n, 4n, and perhaps 16n steps that of the next one, by its logarithms. */
 void dpmf_i_optimize_tvblt_extrapolate(int count, const dpmf_i_optimize_tvblt_filter *at,
                                        dpmf_i_optimize_tvblt_filter *out);
