@@ -270,7 +270,7 @@ class Refused(ReportCase):
         self.refused(1, "report", self.path("missing"), "-o", out, says="missing")
         self.refused(1, "report", self.write("text", "not a mechanism"), "-o", out)
         self.refused(1, "report", self.file, "-o", self.path("no/such/p.html"), says="p.html")
-        self.refused(1, "report", self.file, "-o", self.directory.name, says="regular file")
+        self.refused(1, "report", self.file, "-o", self.directory.name, says="directory")
         self.assertEqual(self.left_behind(), ["m", "text"])
 
     def test_an_old_page_stays_when_the_new_one_fails(self):

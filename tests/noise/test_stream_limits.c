@@ -153,7 +153,7 @@ static void test_a_stream_gives_no_row_past_its_last_step(void **state) {
             check_ok(dpmf_i_noise_stream_emit(stream, 1, 0, 1, &segment));
         memcpy(before, row, sizeof row);
         for (int again = 0; again < 2; again++) {
-            check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, again, 1, &segment));
+            check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, (dpmf_i_noise_how)again, 1, &segment));
             assert_memory_equal(row, before, sizeof row);
             assert_int_equal(dpmf_i_noise_stream_step(stream), STEPS);
         }

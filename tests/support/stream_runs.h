@@ -57,7 +57,7 @@ static void emit(dpmf_i_noise_stream *stream, const setting *how, char *row) {
         left -= count;
     }
     segment[used++] = (dpmf_i_noise_segment){row, left};
-    check_ok(dpmf_i_noise_stream_emit(stream, SCALE, how->add, used, segment));
+    check_ok(dpmf_i_noise_stream_emit(stream, SCALE, how->add ? DPMF_I_NOISE_ADD : DPMF_I_NOISE_STORE, used, segment));
 }
 
 /* All rows, STEPS x count numbers, malloc'ed. */
