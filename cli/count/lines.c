@@ -282,6 +282,7 @@ static bool read_plain(const line_reader *reader, const char *line, size_t lengt
 
 /* UTF-8, so that JSON can hold it: no overlong forms, no surrogates, at most U+10FFFF. */
 static bool is_utf8(slice text) {
+    if (text.length == 0) return true; /* and it may have no memory */
     const unsigned char *at = (const unsigned char *)text.start, *const end = at + text.length;
     while (at < end) {
         const int more = *at < 0x80 ? 0 : *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : 1;

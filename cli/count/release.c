@@ -124,7 +124,7 @@ static int mend_file(release *r, const char *text, size_t size, int64_t step) {
     if (code != 0) return code;
     r->note.offset = length;
     r->written = true;
-    return write_file(r, text + there, size - there);
+    return size > there ? write_file(r, text + there, size - there) : 0;
 }
 
 static int open_file(release *r, const char *text, size_t size, int64_t step) {

@@ -87,7 +87,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_integer(out, "resumed_at", t->resumed_at);
     json_double(out, "seconds", t->seconds);
     json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
-    if (!t->how.noiseless) json_text(out, "release", t->how.exact ? "exact" : "plain");
+    json_text_or_null(out, "release", t->how.noiseless ? NULL : t->how.exact ? "exact" : "plain");
     json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
     json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_digest(m));
     json_text_or_null(out, "out", t->given->text[OPTION_OUT]);
