@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import json
 import os
 from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
@@ -95,6 +94,8 @@ class Report(Object):
 
 def write_beside(path: Any, digest: str, report: Design) -> None:
     """In a file that is there whole or not at all, with the digest of its mechanism."""
+    import json  # 5 ms of every import of the package otherwise
+
     beside = os.fsdecode(path) + BESIDE
     privacy = {name: value for name, value in report.privacy.__getstate__().items() if value is not None}
     record = {**report.__dict__, "candidates": [dataclasses.asdict(row) for row in report.candidates], "privacy": privacy}
@@ -106,6 +107,8 @@ def write_beside(path: Any, digest: str, report: Design) -> None:
 
 def read_beside(path: Any, digest: str) -> Optional[Design]:
     """None: there is none, or it is another mechanism's."""
+    import json
+
     try:
         with open(os.fsdecode(path) + BESIDE, encoding="utf-8") as file:
             found = json.load(file)

@@ -235,7 +235,7 @@ class Counting(Case):
             m = dpmf.evaluate("identity", 30, workload, sigma=2.0)
             noise = m.noise(2, 1.0, KEY, dtype="float64")
             data = np.random.default_rng(1).normal(size=(30, 2)) * 100
-            with dpmf.Counter(m, columns=2, key=KEY) as counter:
+            with dpmf.Counter(m, columns=2, key=KEY, release="plain") as counter:
                 answers = [counter.add(row) for row in data]
                 self.refused(dpmf.ArgumentError, "30 steps", counter.add, [1, 2])
             noisy = data + np.stack([noise.next() for _ in range(30)])
