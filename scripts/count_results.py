@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up ctest's JUnit files: count_results.py DIRECTORY [STATUS]
 
-Prints "N passed, N failed" alone on the last line. A build that could not be tested leaves NAME.broken instead of
+Prints the last lines of each test that failed, and "N passed, N failed" alone on the last line. A build that could not be tested leaves NAME.broken instead of
 NAME.xml and counts as one failure, and so does a STATUS other than 0 that no file accounts for.
 """
 import pathlib
 import sys
 import xml.etree.ElementTree
+
+TAIL = 15  # lines of a failed test's output: logs of whole runs get cut, their ends are kept
 
 
 def count(path):
@@ -19,7 +21,7 @@ def count(path):
         if status == "run":
             passed += 1
         elif status == "fail" or (status == "notrun" and not asked_to_skip):
-            failed.append(case.get("name"))
+            failed.append((case.get("name"), case.findtext("system-out") or ""))
     return passed, failed
 
 
@@ -29,7 +31,10 @@ def main():
     passed = failed = 0
     for path in sorted(directory.glob("*.xml")):
         here_passed, here_failed = count(path)
-        print(f"{path.stem}: {here_passed} passed, {len(here_failed)} failed", *here_failed)
+        for name, output in here_failed:
+            print(f"{path.stem}: {name} failed; the end of its output:")
+            print(*("    " + line for line in output.strip().splitlines()[-TAIL:]), sep="\n")
+        print(f"{path.stem}: {here_passed} passed, {len(here_failed)} failed", *(name for name, _ in here_failed))
         passed += here_passed
         failed += len(here_failed)
     for path in sorted(directory.glob("*.broken")):

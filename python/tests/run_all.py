@@ -36,11 +36,16 @@ class Result(unittest.TextTestResult):
 
     def addFailure(self, test, error):
         super().addFailure(test, error)
-        self.note(test, "fail")
+        self.note(test, "fail", self.failures[-1][1])
 
     def addError(self, test, error):
         super().addError(test, error)
-        self.note(test, "fail")
+        self.note(test, "fail", self.errors[-1][1])
+
+    def addSubTest(self, test, part, error):
+        super().addSubTest(test, part, error)
+        if error is not None:
+            self.note(test, "fail", self._exc_info_to_string(error, part))
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
@@ -62,6 +67,7 @@ def write(path, cases):
             tree.SubElement(case, "skipped", message=message)
         elif status == "fail":
             tree.SubElement(case, "failure", message="")
+            tree.SubElement(case, "system-out").text = message
     path.parent.mkdir(parents=True, exist_ok=True)
     tree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
