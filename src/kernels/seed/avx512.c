@@ -17,15 +17,6 @@ typedef union batch {
     uint8_t bytes[256];
 } batch;
 
-typedef struct round_keys {
-    __m512i first[4], round[15];
-} round_keys;
-
-typedef struct pending {
-    __m512i a, b, c, d;
-    const round_keys *k;
-} pending;
-
 /* A multiple of 16: the last four bits of the counters do not change, and are part of the first round key. */
 typedef __m512i position;
 
@@ -35,6 +26,12 @@ ALWAYS position position_of(uint64_t high, uint64_t index) {
 ALWAYS position position_next(position at) {
     return _mm512_add_epi64(at, _mm512_set_epi64(0, 16, 0, 16, 0, 16, 0, 16));
 }
+
+typedef __m512i wide;
+#define wide_xor _mm512_xor_si512
+#define wide_round _mm512_aesenc_epi128
+#define wide_last_round _mm512_aesenclast_epi128
+#include "kernels/seed/four.inc"
 
 ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     round_keys out;
@@ -46,31 +43,6 @@ ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     out.first[2] = _mm512_xor_si512(out.round[0], _mm512_set_epi64(0, 11, 0, 10, 0, 9, 0, 8));
     out.first[3] = _mm512_xor_si512(out.round[0], _mm512_set_epi64(0, 15, 0, 14, 0, 13, 0, 12));
     return out;
-}
-
-ALWAYS pending begin_batch(const round_keys *k, position at) {
-    return (pending){_mm512_xor_si512(at, k->first[0]), _mm512_xor_si512(at, k->first[1]),
-                     _mm512_xor_si512(at, k->first[2]), _mm512_xor_si512(at, k->first[3]), k};
-}
-
-ALWAYS void advance(pending *p, int r) {
-    const __m512i key = p->k->round[r];
-    p->a = r < 14 ? _mm512_aesenc_epi128(p->a, key) : _mm512_aesenclast_epi128(p->a, key);
-    p->b = r < 14 ? _mm512_aesenc_epi128(p->b, key) : _mm512_aesenclast_epi128(p->b, key);
-    p->c = r < 14 ? _mm512_aesenc_epi128(p->c, key) : _mm512_aesenclast_epi128(p->c, key);
-    p->d = r < 14 ? _mm512_aesenc_epi128(p->d, key) : _mm512_aesenclast_epi128(p->d, key);
-}
-
-ALWAYS batch end_batch(const pending *p) {
-    return (batch){{p->a, p->b, p->c, p->d}};
-}
-
-ALWAYS batch encrypt_batch(const round_keys *k, position at) {
-    pending p = begin_batch(k, at);
-#pragma GCC unroll 14
-    for (int r = 1; r <= 14; r++)
-        advance(&p, r);
-    return end_batch(&p);
 }
 
 ALWAYS vf to_float(vu x) {

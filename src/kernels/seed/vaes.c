@@ -15,15 +15,6 @@ typedef union batch {
     uint8_t bytes[128];
 } batch;
 
-typedef struct round_keys {
-    __m256i first[4], round[15];
-} round_keys;
-
-typedef struct pending {
-    __m256i a, b, c, d;
-    const round_keys *k;
-} pending;
-
 /* A multiple of 8: the last three bits of the counters do not change, and are part of the first round key. */
 typedef __m256i position;
 
@@ -34,6 +25,12 @@ ALWAYS position position_next(position at) {
     return _mm256_add_epi64(at, _mm256_set_epi64x(0, 8, 0, 8));
 }
 
+typedef __m256i wide;
+#define wide_xor _mm256_xor_si256
+#define wide_round _mm256_aesenc_epi128
+#define wide_last_round _mm256_aesenclast_epi128
+#include "kernels/seed/four.inc"
+
 ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     round_keys out;
     for (int r = 0; r < 15; r++)
@@ -41,31 +38,6 @@ ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     for (int i = 0; i < 4; i++)
         out.first[i] = _mm256_xor_si256(out.round[0], _mm256_set_epi64x(0, 2 * i + 1, 0, 2 * i));
     return out;
-}
-
-ALWAYS pending begin_batch(const round_keys *k, position at) {
-    return (pending){_mm256_xor_si256(at, k->first[0]), _mm256_xor_si256(at, k->first[1]),
-                     _mm256_xor_si256(at, k->first[2]), _mm256_xor_si256(at, k->first[3]), k};
-}
-
-ALWAYS void advance(pending *p, int r) {
-    const __m256i key = p->k->round[r];
-    p->a = r < 14 ? _mm256_aesenc_epi128(p->a, key) : _mm256_aesenclast_epi128(p->a, key);
-    p->b = r < 14 ? _mm256_aesenc_epi128(p->b, key) : _mm256_aesenclast_epi128(p->b, key);
-    p->c = r < 14 ? _mm256_aesenc_epi128(p->c, key) : _mm256_aesenclast_epi128(p->c, key);
-    p->d = r < 14 ? _mm256_aesenc_epi128(p->d, key) : _mm256_aesenclast_epi128(p->d, key);
-}
-
-ALWAYS batch end_batch(const pending *p) {
-    return (batch){{p->a, p->b, p->c, p->d}};
-}
-
-ALWAYS batch encrypt_batch(const round_keys *k, position at) {
-    pending p = begin_batch(k, at);
-#pragma GCC unroll 14
-    for (int r = 1; r <= 14; r++)
-        advance(&p, r);
-    return end_batch(&p);
 }
 
 #define KERNEL_SET dpmf_i_kernels_seed_vaes
