@@ -20,23 +20,23 @@ class Mutations(Families):
     def test_every_change_of_an_amplified_banded_is_found(self):
         file = self.optimize("banded", "--bands", 4)
         file = self.calibrated(file, "block-cyclic:0.05,4")
-        file.root["participation"] = "cyclic:3,16"
+        file.root["participation"] = "cyclic:3,9"
         self.assertGreaterEqual(self.mutate(self.answered(file)), 40)
 
     def test_every_change_of_amplified_independent_noise_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("identity"), "poisson:0.05")), 18)
 
     def test_every_change_of_a_banded_is_found(self):
-        file = self.optimize("banded", "--bands", 8, "--participation", "minsep:3,16", "--workload",
+        file = self.optimize("banded", "--bands", 8, "--participation", "minsep:3,9", "--workload",
                              "momentum:0.9,cooldown:0.25:0.05")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
 
     def test_every_change_of_a_banded_toeplitz_is_found(self):
-        file = self.optimize("banded-toeplitz", "--bands", 8, "--participation", "minsep:3,16")
+        file = self.optimize("banded-toeplitz", "--bands", 8, "--participation", "minsep:3,9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 36)
 
     def test_every_change_of_a_toeplitz_is_found(self):
-        file = self.optimize("toeplitz", "--participation", "cyclic:3,16", "--workload", "nesterov:0.9")
+        file = self.optimize("toeplitz", "--participation", "cyclic:3,9", "--workload", "nesterov:0.9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 40)
 
 

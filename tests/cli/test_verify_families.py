@@ -17,7 +17,7 @@ class Mutations(Families):
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
     def test_every_change_of_a_blt_under_separation_is_found(self):
-        file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,16")
+        file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
     def test_every_change_of_a_tvblt_is_found(self):
@@ -25,14 +25,14 @@ class Mutations(Families):
 
     def test_every_change_of_a_tvblt_over_epochs_is_found(self):
         for words in ((), ("--shared-seeds", 2)):
-            file = self.optimize("tvblt", "--buffers", 2, "--participation", "cyclic:3,17", *words)
+            file = self.optimize("tvblt", "--buffers", 2, "--participation", "cyclic:3,10", *words)
             self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
     def test_every_change_of_a_dense_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("dense"))), 30)
 
     def test_every_change_of_a_dense_under_epochs_is_found(self):
-        file = self.optimize("dense", "--participation", "cyclic:3,16", "--workload", "decay:0.01")
+        file = self.optimize("dense", "--participation", "cyclic:3,9", "--workload", "decay:0.01")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
     def test_every_change_of_a_low_rank_is_found(self):
@@ -40,12 +40,12 @@ class Mutations(Families):
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
 
     def test_every_change_of_inverse_bands_is_found(self):
-        file = self.evaluate("bisr", "--bands", 5, "--participation", "cyclic:3,16")
+        file = self.evaluate("bisr", "--bands", 5, "--participation", "cyclic:3,9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
     def test_every_change_of_a_tree_is_found(self):
         for family in ("tree", "tree-online", "tree-full"):
-            file = self.evaluate(family, "--participation", "cyclic:3,16")
+            file = self.evaluate(family, "--participation", "cyclic:3,9")
             self.assertGreaterEqual(self.mutate(self.calibrated(file)), 20)
 
     def test_every_change_of_the_fft_mechanism_is_found(self):

@@ -180,7 +180,7 @@ class Verify(Case):
 
 
 class Families(Verify):
-    STEPS = 48
+    STEPS = 27
 
     def evaluate(self, family, *arguments):
         return self.made("evaluate", "--steps", self.STEPS, "--family", family, *arguments)
