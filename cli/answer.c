@@ -238,10 +238,10 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
         table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
     if (is_unbounded(p))
         table_double(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
-                     "what no mechanism without a horizon stays below (max loss / lower bound for that step)");
+                     "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
     table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
     if (s != NULL && dpmf_strategy_normals(s) > 1)
-        table_double(t, "normals", dpmf_strategy_normals(s), "made for a number of noise, on average");
+        table_double(t, "normals", dpmf_strategy_normals(s), "normal numbers per number of noise, on average");
     if (a->privacy.sigma > 0.0) {
         table_double(t, "sigma", a->privacy.sigma, dpmf_kind_name(a->privacy.kind));
         table_double(t, "epsilon", a->privacy.epsilon, NULL);

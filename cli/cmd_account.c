@@ -61,7 +61,7 @@ static int load_mechanism(const arguments *given, account *a) {
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
     if (option_given(given, OPTION_SEED))
-        return fail(EXIT_USAGE, "--seed and --unconditional exclude each other: the coins of the test are fresh");
+        return fail(EXIT_USAGE, "--seed and --unconditional exclude each other: the randomness of the test is fresh");
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
@@ -115,7 +115,7 @@ static int check_idle(const arguments *given, const account *a) {
     if (given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
     if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
-        return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often the more there are to draw from");
+        return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often with more units");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
     if (option_given(given, OPTION_WARM) && kind != DPMF_SAMPLING_MIN_SEPARATION)
@@ -126,7 +126,7 @@ static int check_idle(const arguments *given, const account *a) {
         return fail(EXIT_USAGE, "--confidence and --unconditional exclude each other");
     if (option_given(given, OPTION_RHO) &&
         (!dpmf_sampling_is_none(&a->how.sampling) || a->how.engine != DPMF_ENGINE_AUTO))
-        return fail(EXIT_USAGE, "--rho: without --sampling and --engine only");
+        return fail(EXIT_USAGE, "--rho: --sampling and --engine are not accepted with it");
     return 0;
 }
 
@@ -151,7 +151,7 @@ static int find_question(const arguments *given, account *a) {
     if (mu) a->sigma = unit / given->number[OPTION_MU];
     if (a->sigma == 0.0 && a->mechanism != NULL && epsilon != delta) {
         a->sigma = dpmf_mechanism_sigma(a->mechanism);
-        if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is needed", given->operand);
+        if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is required", given->operand);
     }
     if (largest) {
         a->ask = option_is(given, OPTION_LARGEST, "steps") ? ASK_STEPS : ASK_PROBABILITY;
@@ -168,10 +168,11 @@ static int read_first(const arguments *given, account *a) {
     static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
                                      OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
-    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is needed");
+    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
     for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
         if (option_given(given, idle[i]))
-            return fail(EXIT_USAGE, "--first is of the run of FILE: without --%s", options[idle[i]].name);
+            return fail(EXIT_USAGE, "--first is for the run of FILE: --%s is not accepted with it",
+                        options[idle[i]].name);
     if (a->ask != ASK_EPSILON && a->ask != ASK_DELTA)
         return fail(EXIT_USAGE, "--first: give --delta or --epsilon, not both: the noise of the run is fixed");
     dpmf_account_options of_part = a->how;
@@ -190,8 +191,8 @@ static int read_tuning(const arguments *given, account *a) {
     dpmf_status status = dpmf_tuning_parse(option_text(given, OPTION_TUNING), &a->tuning);
     if (status != DPMF_OK) return fail_status(status, "--tuning");
     if (a->ask != ASK_EPSILON || option_given(given, OPTION_LOG) || option_given(given, OPTION_CURVE))
-        return fail(EXIT_USAGE,
-                    "--tuning gives epsilon: with sigma (or a FILE) and --delta, without --log and --curve");
+        return fail(EXIT_USAGE, "--tuning computes epsilon: sigma (or a FILE) and --delta are required, --log and "
+                                "--curve are not accepted");
     return 0;
 }
 
@@ -199,16 +200,15 @@ static int read_tuning(const arguments *given, account *a) {
 static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
-    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is needed");
+    if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is required");
     const dpmf_sampling of_file = dpmf_mechanism_sampling(a->mechanism);
     if (!dpmf_sampling_is_none(&of_file) || !dpmf_sampling_is_none(&a->how.sampling))
-        return fail(EXIT_USAGE, "--log: the guarantee under sampling is over batches that stay secret; a log of them "
-                                "says nothing about it (accepted: sampling none)");
+        return fail(EXIT_USAGE, "--log: the guarantee under sampling is for batches that stay secret; a log tells "
+                                "nothing about it (accepted: sampling none)");
     if (option_given(given, OPTION_COMPOSITIONS))
-        return fail(EXIT_USAGE, "--log is of one run: without --compositions");
+        return fail(EXIT_USAGE, "--log is for one run: --compositions is not accepted with it");
     if (a->ask != ASK_EPSILON && a->ask != ASK_DELTA)
-        return fail(EXIT_USAGE,
-                    "--log: give --delta or --epsilon, not both: the noise of a run that happened is fixed");
+        return fail(EXIT_USAGE, "--log: give --delta or --epsilon, not both: the noise of a finished run is fixed");
     a->observed.of_delta = a->ask == ASK_DELTA;
     return observed_open(path, a->mechanism, a->how.run, &a->observed);
 }

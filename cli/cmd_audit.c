@@ -55,9 +55,9 @@ static void print_table(text_buffer *t, const dpmf_audit_result *r) {
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
-    text_add(t, "    from the guesses    %.6g: %lld of %lld right, whatever the noise is like\n", r->epsilon_guesses,
+    text_add(t, "    from the guesses    %.6g: %lld of %lld right, for any kind of noise\n", r->epsilon_guesses,
              (long long)r->correct, (long long)r->guesses);
-    text_add(t, "    from the noise      %.6g: if it is normal\n", r->epsilon_gaussian);
+    text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
     text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
@@ -96,7 +96,7 @@ static void draw_scores(text_buffer *t, const ordered *all, int64_t count) {
     axis_round(&p.x, false);
     axis_round(&p.y, true);
     figure_begin(t);
-    plot_begin(&p, t, "How many canaries have which score, for those that were in and those that were not");
+    plot_begin(&p, t, "Number of canaries by score, for those that were in and those that were not");
     plot_line(&p, 1, BINS, middle, bars[1]);
     plot_line(&p, 2, BINS, middle, bars[0]);
     plot_end(&p);
@@ -104,14 +104,14 @@ static void draw_scores(text_buffer *t, const ordered *all, int64_t count) {
     legend_line(t, 1, "in");
     legend_line(t, 2, "out");
     legend_end(t);
-    figure_caption(t, "Scores of the canaries. The better the noise hides them, the more the two lie on each other.");
+    figure_caption(t, "Scores of the canaries. The better the noise hides them, the more the two curves overlap.");
     figure_end(t);
 }
 
 static int draw_rates(text_buffer *t, const ordered *all, int64_t count, const dpmf_audit_result *r) {
     double *x = allocate(count + 1, sizeof *x), *y = allocate(count + 1, sizeof *y);
-    plot p = {.x = axis_start("part of the others that is accused (FPR)", false),
-              .y = axis_start("part of the canaries that is found (TPR)", false)};
+    plot p = {.x = axis_start("fraction of the others that is accused (FPR)", false),
+              .y = axis_start("fraction of the canaries that is found (TPR)", false)};
     int code = x == NULL || y == NULL ? fail_memory() : 0;
     for (int64_t i = 0; i < count && code == 0; ++i) {
         x[i + 1] = x[i] + (all[i].in ? 0.0 : 1.0 / (double)(r->canaries - r->included));
@@ -131,7 +131,7 @@ static int draw_rates(text_buffer *t, const ordered *all, int64_t count, const d
         legend_line(t, 1, "this attack");
         legend_line(t, 2, "a coin");
         legend_end(t);
-        figure_caption(t, "What the attack finds. At most 1%% of the others accused: %.3g of the canaries found.",
+        figure_caption(t, "Result of the attack. At most 1%% of the others accused: %.3g of the canaries found.",
                        r->tpr);
         figure_end(t);
     }
@@ -178,7 +178,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
     how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_delta(mechanism);
-    if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is needed: the file claims no epsilon and delta");
+    if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
         how.key = key; /* anybody can compute it: there is nothing to protect in this run */

@@ -314,7 +314,7 @@ int cmd_bench(const arguments *given) {
         code = GROUPS[i].run((int)given->count[OPTION_THREADS], &found);
     }
     if (!known)
-        return fail(EXIT_USAGE, "bench %s: accepted are optimum, optimizers and noise, or nothing for all",
+        return fail(EXIT_USAGE, "bench %s: accepted: optimum, optimizers and noise, or nothing for all",
                     given->operand);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "letters.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
@@ -66,7 +67,7 @@ static void print_table(text_buffer *t, const calibration *c, const char *sampli
     table_text(t, "sampling", sampling);
     table_sensitivity(t, held.sensitivity);
     table_double(t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
-    text_add(t, "\n%s", statement);
+    add_words(t, terminal_alphabet(), "\n%s", statement);
 }
 
 static int print_answer(const arguments *given, const calibration *c) {

@@ -127,7 +127,7 @@ static int pass_line_end(count *c) {
     const size_t left = in->used - in->taken;
     const size_t end = left > 1 && at[0] == '\r' && at[1] == '\n' ? 2 : left > 0 && at[0] == '\n' ? 1 : 0;
     if (left > 0 && end == 0)
-        return fail(EXIT_UNABLE, "line %lld was counted when it had no end yet, and has grown since",
+        return fail(EXIT_UNABLE, "line %lld was counted without its line end, and is longer now",
                     (long long)c->out.note.lines);
     in->taken += end;
     c->out.note.open_line = end == 0; /* nothing has come: it is as it was */
@@ -146,8 +146,7 @@ static int resume_input(count *c) {
             code = fail(EXIT_UNABLE, "line 1: %s", why);
         if (code == 0 && c->out.note.open_line != 0) code = pass_line_end(c);
     } else if (code == 0 && c->step > 0) {
-        fail(0,
-             "going on after line %lld: the input is taken to begin after it (--input whole: it begins at its start)",
+        fail(0, "resuming after line %lld: the input must begin after it (with --input whole, it begins at its start)",
              (long long)c->out.note.lines);
         c->out.note.open_line = 0;
     }
@@ -179,9 +178,9 @@ static int check_usage(const arguments *given) {
     if (state && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (!state && !key && option_given(given, OPTION_SYNC_EVERY))
-        return fail(EXIT_USAGE, "--sync-every needs --key-file or --state: there is no state file to be synced");
+        return fail(EXIT_USAGE, "--sync-every needs --key-file or --state: there is no state file to sync");
     if (!state && !key && option_given(given, OPTION_INPUT))
-        return fail(EXIT_USAGE, "--input needs --key-file or --state: it is about going on");
+        return fail(EXIT_USAGE, "--input needs --key-file or --state: it is for resuming");
     if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_PLAIN))
         return fail(EXIT_USAGE, "--exact and --plain exclude each other");
     if (option_given(given, OPTION_JSON_LINES) && option_given(given, OPTION_LINE_FORMAT) &&
@@ -210,7 +209,7 @@ static int check_sampling(const count *c) {
     if (dpmf_sampling_is_none(&assumed)) return 0;
     if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     return fail(EXIT_UNABLE,
-                "%s: its epsilon rests on secret sampling of the data (%s), and count draws nothing: a mechanism "
+                "%s: its epsilon assumes secret sampling of the data (%s), and count samples nothing: a mechanism "
                 "without sampling is accepted",
                 show(c->given->operand, shown), sampling);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
+#include "letters.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"
@@ -84,11 +85,11 @@ static int check_needed(const arguments *given) {
         1)
         return fail(EXIT_USAGE, "design needs one of --epochs K, --federated K,LOW..HIGH and --contributions K[,B]");
     if (option_given(given, OPTION_EXACT) && !option_given(given, OPTION_DIM))
-        return fail(EXIT_USAGE, "--exact needs --dim M: what rounding adds to the sensitivity grows with it");
+        return fail(EXIT_USAGE, "--exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
     if (!(given->number[OPTION_EPSILON] > 0.0))
         return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
     if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
-        return fail(EXIT_USAGE, "--epochs %lld: at most the %lld steps are accepted",
+        return fail(EXIT_USAGE, "--epochs %lld: at most %lld (the steps) are accepted",
                     (long long)given->count[OPTION_EPOCHS], (long long)given->count[OPTION_STEPS]);
     return 0;
 }
@@ -227,19 +228,32 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
              c->normals_per_number, ratio, c->eligible ? "yes" : "no");
 }
 
-/* Breaks lines at spaces, `width` bytes at most, every one after `indent` spaces. */
-static void add_wrapped(text_buffer *t, const char *text, int indent, int width) {
+/* The bytes of `text` that `most` characters of UTF-8 take, to the end of its line at most. */
+static int line_bytes(const char *text, int most) {
+    int bytes = 0;
+    for (int count = 0; text[bytes] != '\0' && text[bytes] != '\n'; ++bytes) {
+        count += ((unsigned char)text[bytes] & 0xc0) != 0x80;
+        if (count > most) break;
+    }
+    return bytes;
+}
+
+/* Sentences in the terminal's letters. Breaks lines at spaces, `width` characters at most, all after `indent` spaces. */
+static void add_wrapped(text_buffer *t, const char *sentences, int indent, int width) {
+    text_buffer words = {0};
+    add_words(&words, terminal_alphabet(), "%s", sentences);
+    const char *text = words.bytes == NULL ? "" : words.bytes;
     while (*text != '\0') {
-        int line = (int)strcspn(text, "\n");
-        if (line > width - indent) {
-            line = width - indent;
+        int line = line_bytes(text, width - indent);
+        if (text[line] != '\0' && text[line] != '\n')
             while (line > 1 && text[line] != ' ')
                 --line;
-        }
         text_add(t, "%*s%.*s\n", indent, "", line, text);
         text += line;
         text += *text == ' ' || *text == '\n';
     }
+    t->failed = t->failed || words.failed;
+    text_free(&words);
 }
 
 enum { TEXT_WIDTH = 110 };
@@ -260,9 +274,10 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
     const dpmf_mechanism *m = dpmf_design_mechanism(d);
     bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
-    text_add(t, "%lld steps, %s, participation %s, epsilon = %g, delta = %g\n\n", (long long)given->count[OPTION_STEPS],
-             dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)),
-             given->number[OPTION_EPSILON], given->number[OPTION_DELTA]);
+    text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
+             dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)));
+    add_words(t, terminal_alphabet(), "epsilon = %g, delta = %g\n\n", given->number[OPTION_EPSILON],
+              given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     text_add(t, "  %-29s %6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",

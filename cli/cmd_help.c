@@ -140,7 +140,7 @@ static const struct {
     const char *code, *meaning;
 } exit_codes[] = {
     {"0", "done"},
-    {"1", "could not do it; one line on standard error says why"},
+    {"1", "could not do it; one line on standard error gives the reason"},
     {"2", "bad usage; one line on standard error names the option, the value and what is accepted"},
     {"3", "done, and the answer is negative; it is on standard output in full"},
     {"130", "cancelled by a signal"},

@@ -39,7 +39,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     table_integer(t, "bands", dpmf_strategy_bands(strategy));
     table_integer(t, "buffers", dpmf_strategy_buffers(strategy));
     if (dpmf_strategy_normals(strategy) > 1)
-        table_double(t, "normals", dpmf_strategy_normals(strategy), "made for a number of noise, on average");
+        table_double(t, "normals", dpmf_strategy_normals(strategy), "normal numbers per number of noise, on average");
     table_text(t, "columns", dpmf_strategy_is_normalized(strategy) ? "normalized" : "as they are");
     table_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
     table_text(t, "weights", dpmf_mechanism_weights(m) != NULL ? "given" : "none");

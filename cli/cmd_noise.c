@@ -32,14 +32,14 @@ static int check_usage(const arguments *given) {
     bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
     bool seed = option_given(given, OPTION_TESTING_SEED), state = option_given(given, OPTION_STATE);
     bool without = option_given(given, OPTION_NO_STATE);
-    if (!option_given(given, OPTION_DIM)) return fail(EXIT_USAGE, "--dim is needed: --dim M, the numbers of a row");
-    if (!option_given(given, OPTION_ROWS) && !dry) return fail(EXIT_USAGE, "--rows is needed: --rows A:B, from 0");
+    if (!option_given(given, OPTION_DIM)) return fail(EXIT_USAGE, "--dim is required: --dim M, the numbers in a row");
+    if (!option_given(given, OPTION_ROWS) && !dry) return fail(EXIT_USAGE, "--rows is required: --rows A:B, from 0");
     if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
     if (state && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (state && without) return fail(EXIT_USAGE, "--state and --no-state exclude each other");
     if (option_given(given, OPTION_REPLAY) && !state && (!key || without))
-        return fail(EXIT_USAGE, "--replay needs --state: it is about rows that the state file has seen");
+        return fail(EXIT_USAGE, "--replay needs --state: it is for rows that the state file records");
     if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_FORMAT) &&
         option_is(given, OPTION_FORMAT, "f32"))
         return fail(EXIT_USAGE, "--exact and --format f32: exact rows are float64 (f64, npy), which hold them");
@@ -255,7 +255,7 @@ static int make_rows(request *r) {
     row_output out = {0};
     const char *path = r->given->text[OPTION_OUT];
     if (path == NULL && isatty(STDOUT_FILENO) != 0)
-        return fail(EXIT_USAGE, "standard output is a terminal, and rows are bytes: --out FILE, or a pipe");
+        return fail(EXIT_USAGE, "standard output is a terminal, and rows are bytes: use --out FILE, or a pipe");
     int code = rows_open(path, true, &out);
     if (code == 0) code = open_noise(r);
     if (code == 0) code = allocate_rows(r);

@@ -30,7 +30,7 @@ static int read_weights(const arguments *given, prediction *p) {
         p->weights[i] = (float)array.values[i];
     dpmf_array_free(&array);
     if (code == 0 && dpmf_model_classes(dpmf_dataset_features(p->data.test), p->data.hidden, p->dim) == 0)
-        code = fail(EXIT_UNABLE, "%s has %lld weights: no model %s of %lld features has that many",
+        code = fail(EXIT_UNABLE, "%s has %lld weights: no model %s with %lld features has this number",
                     show(given->operand, shown), (long long)p->dim, option_text(given, OPTION_MODEL),
                     (long long)dpmf_dataset_features(p->data.test));
     return code;
@@ -96,7 +96,7 @@ static int print(const arguments *given, const prediction *p) {
     rows_close(&out);
     text_free(&t);
     if (code == 0 && path != NULL && p->labelled)
-        fail(0, "%.2f %% of %lld examples are right", 100.0 * accuracy_of(p),
+        fail(0, "%.2f %% of %lld examples are correct", 100.0 * accuracy_of(p),
              (long long)dpmf_dataset_count(p->data.test));
     return code;
 }

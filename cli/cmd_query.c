@@ -125,11 +125,11 @@ static int answer_all(const arguments *given, const released *r) {
 static int check_usage(const arguments *given) {
     const int asked =
         option_given(given, OPTION_RANGE) + option_given(given, OPTION_CDF) + option_given(given, OPTION_SMOOTH);
-    if (asked != 1) return fail(EXIT_USAGE, "one of --range, --cdf and --smooth is needed, %d are given", asked);
+    if (asked != 1) return fail(EXIT_USAGE, "one of --range, --cdf and --smooth is required, %d are given", asked);
     if (option_given(given, OPTION_MINUS) && !option_given(given, OPTION_RANGE))
         return fail(EXIT_USAGE, "--minus needs --range: it is subtracted from it");
     if (option_given(given, OPTION_MONOTONE) && option_given(given, OPTION_RANGE))
-        return fail(EXIT_USAGE, "--monotone is about all totals: --cdf or --smooth is accepted with it");
+        return fail(EXIT_USAGE, "--monotone is for all totals: use it with --cdf or --smooth");
     return 0;
 }
 

@@ -13,7 +13,7 @@ static int refuse_name(const char *name) {
         size_t used = strlen(accepted);
         snprintf(accepted + used, sizeof accepted - used, ", %s", published_tables[i]->name);
     }
-    return fail(EXIT_USAGE, "reproduce %s: accepted are %s", show(name, shown), accepted);
+    return fail(EXIT_USAGE, "reproduce %s: accepted: %s", show(name, shown), accepted);
 }
 
 static int print_cells(const arguments *given, const cell *cells, int64_t count) {

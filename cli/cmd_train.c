@@ -113,11 +113,11 @@ static int check_begun(training *t) {
     const int64_t begun = dpmf_trainer_begun(t->trainer), step = dpmf_trainer_step(t->trainer);
     if (checkpoint == NULL && begun > 0)
         return fail(EXIT_UNABLE,
-                    "this run was begun before: the noise of %lld of its %lld steps has been handed out, and without "
-                    "--checkpoint there is nothing to go on from; a new run needs a new --key-file",
+                    "this run was started before: the noise of %lld of its %lld steps has been used, and without "
+                    "--checkpoint it cannot be resumed; a new run needs a new --key-file",
                     (long long)begun, (long long)t->steps);
     if (step == t->steps && (out == NULL || access(out, F_OK) == 0))
-        return fail(EXIT_UNABLE, "this run is complete: all of its %lld steps were taken, and none is taken again",
+        return fail(EXIT_UNABLE, "this run is complete: all of its %lld steps were taken, and no step is repeated",
                     (long long)t->steps);
     t->begun_before = begun;
     return 0;
@@ -259,10 +259,10 @@ static int train(training *t) {
         fail(0, "resumed at step %lld of %lld", (long long)t->resumed_at, (long long)t->steps);
     if (t->resumed_at == t->steps) fail(0, "this run was complete: no step was taken, and this is its model");
     if (t->resumed_at == 0 && t->begun_before > 0)
-        fail(0,
-             "this run was begun before and had no checkpoint: its first %lld steps were taken again, with the same "
-             "sums",
-             (long long)(t->begun_before < t->steps ? t->begun_before : t->steps));
+        fail(
+            0,
+            "this run was started before and had no checkpoint: its first %lld steps were repeated, with the same sums",
+            (long long)(t->begun_before < t->steps ? t->begun_before : t->steps));
     if (t->how.noiseless) fail(0, "not private: no noise was added");
     if (!t->how.noiseless && option_given(t->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");

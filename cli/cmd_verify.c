@@ -57,8 +57,8 @@ static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledg
     const bool ok = budget == 0.0 || found->epsilon <= budget * (1.0 + 1e-9);
     const char *how = budget == 0.0 ? "the ledger has no budget"
                       : found->total_mu > 0.0
-                          ? "all entries composed; Gaussian, so that a budget fixed beforehand allows "
-                            "runs chosen one after the other (Smith and Thakurta 2022)"
+                          ? "all entries composed; Gaussian, so with a budget fixed beforehand runs may be chosen one "
+                            "after the other (Smith and Thakurta 2022)"
                           : "all entries composed; holds for a list that did not depend on what was "
                             "released";
     if (option_given(given, OPTION_JSON)) {

@@ -30,12 +30,12 @@ int check_family(const char *name, const arguments *given) {
     char list[FAMILY_LIST], shown[SHOWN];
     const dpmf_family *kind = find_family(name);
     if (kind == NULL)
-        return fail(EXIT_USAGE, "--family %s: accepted are %s", show(name, shown), family_list(any_family, ", ", list));
+        return fail(EXIT_USAGE, "--family %s: accepted: %s", show(name, shown), family_list(any_family, ", ", list));
     bool parameters = option_given(given, OPTION_PARAMETERS);
     if (!kind->closed_form && kind->parameters == NULL && given->operand == NULL)
-        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or 'dpmf optimize' is needed", name);
+        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or 'dpmf optimize' is required", name);
     if (!kind->closed_form && !parameters && given->operand == NULL)
-        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is needed", name);
+        return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is required", name);
     if (parameters && kind->parameters == NULL) return fail(EXIT_USAGE, "--parameters: family %s takes none", name);
     if (option_given(given, OPTION_BANDS) && !kind->bands)
         return fail(EXIT_USAGE, "--bands: family %s takes none; %s do", name, family_list(has_bands, " and ", list));

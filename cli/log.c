@@ -97,7 +97,7 @@ static int read_round(const reader *r, text_span s, int64_t steps, int64_t *out)
 
 static int split(const reader *r, text_span line, text_span *client, text_span *round) {
     const char *comma = memchr(line.start, ',', line.length);
-    if (comma == NULL) return fail_line(r, "client,round is wanted");
+    if (comma == NULL) return fail_line(r, "client,round is required");
     *client = (text_span){line.start, (size_t)(comma - line.start)};
     *round = (text_span){comma + 1, line.length - client->length - 1};
     if (memchr(round->start, ',', round->length) != NULL) return fail_line(r, "more than two columns");
@@ -229,7 +229,7 @@ static int read_lines(directory *d, reader *r, int64_t steps) {
             int code = read_line(d, r, line, steps);
             if (code != 0) return code;
         } else if (line.length != sizeof header - 1 || memcmp(line.start, header, line.length) != 0) {
-            return fail_line(r, "the header client,round is wanted");
+            return fail_line(r, "the header client,round is required");
         }
     }
     return d->log->count > 0 ? 0 : fail(EXIT_UNABLE, "%s: no participations", r->path);

@@ -69,7 +69,7 @@ void observed_json(text_buffer *t, const observed_run *o) {
     json_double(t, "designed_sensitivity", o->designed.value);
     json_bool(t, "exceeds_design", exceeds(o));
     text_buffer statement = {0};
-    observed_statement(&statement, o);
+    observed_statement(&statement, o, ALPHABET_ASCII);
     if (statement.failed || statement.bytes == NULL) t->failed = true;
     if (!t->failed) json_text(t, "statement", statement.bytes);
     text_free(&statement);
@@ -83,19 +83,19 @@ static void add_row(text_buffer *t, const char *name, double value, const char *
 
 void observed_table(text_buffer *t, const observed_run *o) {
     const char *kind = dpmf_kind_name(o->privacy.kind);
-    text_add(t, "\nThe run that happened: %lld participations of %lld client%s\n", (long long)o->log.count,
+    text_add(t, "\nThe actual run: %lld participations of %lld client%s\n", (long long)o->log.count,
              (long long)o->log.clients, o->log.clients == 1 ? "" : "s");
     add_row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
     add_row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
     text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
-    add_row(t, "observed sigma", o->sigma, "the same noise over the observed sensitivity");
+    add_row(t, "observed sigma", o->sigma, "the same noise divided by the observed sensitivity");
     add_row(t, "observed epsilon", o->privacy.epsilon, o->of_delta ? "as asked" : kind);
     add_row(t, "observed delta", o->privacy.delta, o->of_delta ? kind : "as asked");
     if (exceeds(o))
         text_add(t, "%-22s%s\n", "warning",
                  o->sensitivity.kind == DPMF_EXACT
-                     ? "the run breaks what the design assumes: its guarantee does not hold"
-                     : "that the run keeps to what the design assumes is not proven");
+                     ? "the run breaks an assumption of the design: its guarantee does not hold"
+                     : "it is not proven that the run satisfies the assumptions of the design");
 }
 
 bool observed_breaks(const observed_run *o) {
@@ -109,17 +109,18 @@ static double four_digits(double x) {
     return ceil(x * scale * (1 - 1e-15)) / scale;
 }
 
-void observed_statement(text_buffer *t, const observed_run *o) {
-    text_add(
-        t,
-        "The run that happened: with the %lld participations of the log as they were, the sensitivity is %.9g (%s; "
-        "client %s) instead of %.9g, and the same noise gives epsilon = %.4g at delta = %.4g%s. This figure takes "
-        "the log as given: it holds if who takes part in which round does not depend on anybody's data, and it "
-        "protects neither the log nor anything that was decided by looking at the data. A guarantee made before "
-        "the run needs a participation that is sure to hold: the one above.",
-        (long long)o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind),
-        log_client(&o->log, o->worst), o->designed.value, four_digits(o->privacy.epsilon),
-        four_digits(o->privacy.delta), o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
+void observed_statement(text_buffer *t, const observed_run *o, alphabet how) {
+    add_words(t, how, "The actual run: with the %lld participations of the log, the sensitivity is %.9g (%s; client ",
+              (long long)o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
+    text_add(t, "%s", log_client(&o->log, o->worst)); /* a name stays as it is */
+    add_words(
+        t, how,
+        ") instead of %.9g, and the same noise gives epsilon = %.4g at delta = %.4g%s. This figure takes the log as "
+        "given: it holds if who takes part in which round does not depend on anybody's data. It protects neither "
+        "the log nor anything that was decided by looking at the data. A guarantee made before the run needs a "
+        "participation that certainly holds: the one above.",
+        o->designed.value, four_digits(o->privacy.epsilon), four_digits(o->privacy.delta),
+        o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
     if (observed_breaks(o))
         text_add(t, " Here the log breaks the participation that the design assumes, and its guarantee does not hold.");
 }

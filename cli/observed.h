@@ -3,6 +3,7 @@
 #ifndef DPMF_CLI_OBSERVED_H
 #define DPMF_CLI_OBSERVED_H
 
+#include "letters.h"
 #include "log.h"
 #include "output.h"
 
@@ -26,7 +27,7 @@ dpmf_status observed_account(observed_run *o, double sigma, const dpmf_privacy *
 
 void observed_json(text_buffer *t, const observed_run *o);
 void observed_table(text_buffer *t, const observed_run *o);
-void observed_statement(text_buffer *t, const observed_run *o);
+void observed_statement(text_buffer *t, const observed_run *o, alphabet how);
 
 /* Does the log break, for sure, what the design assumes? Then the design's guarantee does not hold. */
 bool observed_breaks(const observed_run *o);

@@ -100,7 +100,8 @@ void text_add_bytes(text_buffer *t, const char *bytes, size_t length) {
     t->bytes[t->length] = '\0';
 }
 
-const char DELTA_TOO_LARGE[] = "delta is 1/units or more: it allows a unit to be published whole; take less";
+const char DELTA_TOO_LARGE[] =
+    "delta is 1/units or more: this allows publishing all data of one unit; use a smaller delta";
 
 bool delta_too_large(double delta, int64_t units) {
     return units > 0 && delta * (double)units >= 1.0;
@@ -308,7 +309,7 @@ void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation 
 
 void table_lower_bound(text_buffer *t, dpmf_lower_bound value) {
     if (value.scope == NULL) {
-        table_text(t, "lower bound", "none known, or not asked for");
+        table_text(t, "lower bound", "none known, or not requested");
         return;
     }
     if (value.rms_loss > 0.0) table_double(t, "RMS lower bound", value.rms_loss, value.scope);

@@ -62,7 +62,7 @@ static int read_open_file(int file, const char *path, char **bytes, size_t *size
         } else if ((length += (size_t)got) < capacity) {
             continue;
         } else if (capacity >= MOST_BYTES) {
-            code = bad_file(path, "larger than 1 GiB, which is the most that is accepted");
+            code = bad_file(path, "larger than 1 GiB, the largest accepted size");
         } else {
             char *larger = realloc(buffer, 2 * capacity + 1);
             if (larger == NULL) {
@@ -155,7 +155,7 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
 static int check_key(const numbers *n, const dpmf_family *kind) {
     char shown[SHOWN];
     if (strcmp(n->key, kind->parameters) == 0) return 0;
-    return fail(EXIT_USAGE, "--parameters %s: it holds %s, and family %s takes %s", show(n->path, shown), n->key,
+    return fail(EXIT_USAGE, "--parameters %s: it holds %s, but family %s takes %s", show(n->path, shown), n->key,
                 kind->name, kind->parameters);
 }
 
@@ -195,7 +195,7 @@ static int read_blt(const cJSON *tree, numbers *n) {
     int code = blt_lists(scale, gap != NULL ? gap : decay, n);
     if (code != 0) return code;
     if (buffers != NULL && (!cJSON_IsNumber(buffers) || buffers->valuedouble != (double)n->count))
-        return bad_file(n->path, "buffers: not the length of its lists");
+        return bad_file(n->path, "buffers: differs from the length of its lists");
     if (gap == NULL || decay == NULL) return 0;
     if (!cJSON_IsArray(decay) || cJSON_GetArraySize(decay) != n->count)
         return bad_file(n->path, "decay and gap: not two lists of the same length");

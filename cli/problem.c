@@ -29,7 +29,7 @@ int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     status = dpmf_mechanism_confirm(*out, &run, NULL);
     progress_clear();
     if (status != DPMF_ERROR_FORMAT) return status == DPMF_OK ? 0 : fail_status(status, NULL);
-    return fail(EXIT_UNABLE, "%s: %s; 'dpmf verify' says what else", show(path, shown), dpmf_last_error());
+    return fail(EXIT_UNABLE, "%s: %s; run 'dpmf verify' for more", show(path, shown), dpmf_last_error());
 }
 
 /* ---- what each option describes -------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static int check_weights(const arguments *given, int64_t steps, const dpmf_array
                         (long long)t, array->values[t]);
         if (array->values[t] > 0.0) all_zero = false;
     }
-    if (all_zero) return fail(EXIT_UNABLE, "--weights %s: all are zero, accepted is at least one above", path);
+    if (all_zero) return fail(EXIT_UNABLE, "--weights %s: all are zero, at least one must be above 0", path);
     return 0;
 }
 
@@ -298,7 +298,7 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         return contradiction(given, OPTION_STAMPS, held);
     }
     if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
-        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns as they are");
+        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns not normalized");
     return 0;
 }
 

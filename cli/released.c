@@ -102,11 +102,10 @@ static int compute_errors(const arguments *given, const reader *from, released *
     for (int64_t t = 0; t < r->lines; ++t) {
         r->error[t] *= r->scale;
         if (!(fabs(from->stated[t] / r->error[t] - 1.0) <= AGREES))
-            return fail(
-                EXIT_UNABLE,
-                "%s, line %lld: the standard deviation is %.6g there and %.6g by the mechanism: another mechanism, "
-                "or another --clip",
-                show(from->path, shown), (long long)t + 1, from->stated[t], r->error[t]);
+            return fail(EXIT_UNABLE,
+                        "%s, line %lld: the standard deviation is %.6g there but %.6g by the mechanism: another "
+                        "mechanism, or another --clip",
+                        show(from->path, shown), (long long)t + 1, from->stated[t], r->error[t]);
     }
     return 0;
 }
@@ -126,7 +125,7 @@ static int combine(const arguments *given, reader *from, released *r) {
 int released_read(const arguments *given, released *out) {
     reader from = {.path = given->operand, .column = given->count[OPTION_COLUMN]};
     if (!option_given(given, OPTION_MECHANISM))
-        return fail(EXIT_USAGE, "--mechanism is needed: the file that the stream was made with");
+        return fail(EXIT_USAGE, "--mechanism is required: the file that the stream was made with");
     int code = load_confirmed(given->text[OPTION_MECHANISM], 0, &out->mechanism);
     if (code == 0) code = read_lines(&from);
     if (code == 0) code = combine(given, &from, out);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and time a step for models of 1e8 to 1e12 parameters, from figures measured on one core.
+"""Memory and time per step for models of 1e8 to 1e12 parameters, from figures measured on one core.
 
     scale.py MEASURED.csv [DOCUMENT]
 
@@ -18,7 +18,7 @@ LARGE = 2 ** 40  # bytes of buffers on one process: beyond what a machine has, a
 
 
 def read(path):
-    """{name: (seconds, bytes of buffers)}, both a coordinate, in the order of the file."""
+    """{name: (seconds, bytes of buffers)}, both per coordinate, in the order of the file."""
     least = collections.OrderedDict()
     with open(path, encoding="utf-8") as file:
         for line in filter(None, map(str.strip, file)):
@@ -53,14 +53,14 @@ def row(cells):
 
 
 def tables(measured):
-    lines = ["One core:", "", row(["mechanism", "ns a coordinate", "buffers, bytes a coordinate"]),
+    lines = ["One core:", "", row(["mechanism", "ns per coordinate", "buffers, bytes per coordinate"]),
              "|---|---|---|"]
     for name, (seconds, buffers) in measured.items():
         lines.append(row([name, "%.3g" % (1e9 * seconds), "%g" % buffers]))
     for dim in PARAMETERS:
-        lines += ["", "%s parameters (gradients: %s). Time a step, buffers of one process:" %
+        lines += ["", "%s parameters (gradients: %s). Time per step, buffers of one process:" %
                   (power(dim), shown(FLOAT * dim, "B")), "",
-                  row(["mechanism", "buffers in all"] + ["%d process%s" % (r, "es" * (r > 1)) for r in RANKS]),
+                  row(["mechanism", "all buffers"] + ["%d process%s" % (r, "es" * (r > 1)) for r in RANKS]),
                   "|---" * (2 + len(RANKS)) + "|"]
         for name, (seconds, buffers) in measured.items():
             cells = [name, shown(buffers * dim, "B") if buffers else "none"]

@@ -71,8 +71,8 @@ static int wait_growth(const input *in) {
     struct stat info;
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (fstat(in->file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < read_to)
-        return fail(EXIT_UNABLE, "%s has become shorter than the %lld bytes that were read of it",
-                    show(in->path, shown), (long long)read_to);
+        return fail(EXIT_UNABLE, "%s is now shorter than the %lld bytes that were read from it", show(in->path, shown),
+                    (long long)read_to);
     nanosleep(&pause, NULL); /* a signal ends it */
     return 0;
 }
@@ -131,16 +131,16 @@ int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
     }
     if (wanted == 0)
         return fail(EXIT_UNABLE,
-                    "the state file does not know which input its %lld rows came from: --input rest says "
-                    "that this one begins after them",
+                    "the state file does not record which input its %lld rows came from: use --input rest if this "
+                    "input begins after them",
                     (long long)step);
     while (seen < wanted) {
         int code = interrupted() ? fail(EXIT_CANCELLED, "cancelled") : read_some(in);
         if (code != 0) return code;
         if (in->ended)
             return fail(EXIT_UNABLE,
-                        "the input has %lld bytes, and %lld of it were counted: it begins at its start again, or "
-                        "--input rest says that it does not",
+                        "the input has %lld bytes, but %lld were counted: give the input from its start, or use "
+                        "--input rest if it begins later",
                         (long long)seen, (long long)wanted);
         /* The first line stays in memory for its header; what follows is read over it. */
         const size_t fresh = in->used - in->taken;

@@ -91,7 +91,7 @@ static void cut_quoted(cutter *c, slice *field) {
     if (at >= c->end) c->wrong = "a quote is not closed on its line";
     for (c->at = at + (at < c->end); c->at < c->end && is_space(c, *c->at);)
         ++c->at;
-    if (c->at < c->end && *c->at != c->separator) c->wrong = "letters follow a quote that was closed";
+    if (c->at < c->end && *c->at != c->separator) c->wrong = "there is text after a closing quote";
 }
 
 /* The next field, without its quotes and the spaces around it; false: no more. */
@@ -209,7 +209,7 @@ static bool find_fields(line_reader *reader, int64_t count, const slice *fields,
     for (int64_t i = 0; i < reader->columns + (reader->time != NULL); ++i) {
         const char *name = i == reader->columns ? reader->time : reader->name != NULL ? reader->name[i] : NULL;
         if (where[i] >= 0) continue;
-        snprintf(why, WHY, "it has %lld fields, and no column %s", (long long)count,
+        snprintf(why, WHY, "it has %lld fields, but no column %s", (long long)count,
                  name != NULL ? show(name, shown) : "for each number");
         return false;
     }
@@ -250,8 +250,8 @@ done:
 /* ---- rows ---- */
 
 static void refuse_number(const line_reader *reader, int64_t index, char why[WHY]) {
-    snprintf(why, WHY, "number %lld is not a finite decimal number below %.3g in size, which is what is accepted",
-             (long long)index + 1, fixed_value(reader->limit, reader->grid));
+    snprintf(why, WHY, "number %lld is not a finite decimal number below %.3g in size", (long long)index + 1,
+             fixed_value(reader->limit, reader->grid));
 }
 
 static bool is_separator(char letter) {
@@ -332,11 +332,11 @@ static bool read_fields(line_reader *reader, const char *line, size_t length, fi
         return false;
     }
     if (bad >= 0) {
-        snprintf(why, WHY, "field %lld is not a finite decimal number below %.3g in size, which is what is accepted",
-                 (long long)bad + 1, fixed_value(reader->limit, reader->grid));
+        snprintf(why, WHY, "field %lld is not a finite decimal number below %.3g in size", (long long)bad + 1,
+                 fixed_value(reader->limit, reader->grid));
         return false;
     }
-    snprintf(why, WHY, "it has %lld fields, and a column that is wanted is missing", (long long)index);
+    snprintf(why, WHY, "it has %lld fields, and a requested column is missing", (long long)index);
     if (found != reader->columns || (reader->time != NULL && time->start == NULL)) return false;
     snprintf(why, WHY, "its time is not UTF-8");
     return is_utf8(*time);

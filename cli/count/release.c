@@ -105,19 +105,19 @@ static int mend_file(release *r, const char *text, size_t size, int64_t step) {
     const int64_t length = info.st_size, known = r->note.offset + (int64_t)size;
     show(r->path, shown);
     if (step == 0 && length > 0)
-        return fail(EXIT_UNABLE, "%s is there, and the state file has no line: it belongs to another run", shown);
+        return fail(EXIT_UNABLE, "%s exists, but the state file has no line: it belongs to another run", shown);
     if (step > 0 && size == 0 && length == 0 && r->note.offset > 0) {
-        fail(0, "%s is new: lines up to %lld are elsewhere", shown, (long long)step);
+        fail(0, "%s is a new file: lines up to %lld are elsewhere", shown, (long long)step);
         r->note.offset = 0;
         return 0;
     }
     if (length > known)
         return fail(EXIT_UNABLE,
-                    "%s has %lld bytes, and the state file knows of %lld: the state file is an older one, and its rows "
+                    "%s has %lld bytes, but the state file records %lld: the state file is an older copy, and its rows "
                     "would be used again",
                     shown, (long long)length, (long long)known);
     if (length < r->note.offset)
-        return fail(EXIT_UNABLE, "%s has %lld bytes, and the state file knows of %lld: lines are missing", shown,
+        return fail(EXIT_UNABLE, "%s has %lld bytes, but the state file records %lld: lines are missing", shown,
                     (long long)length, (long long)known);
     const size_t there = (size_t)(length - r->note.offset);
     int code = compare_tail(r, text, there);
@@ -170,7 +170,7 @@ int release_open(release *r, dpmf_counter *counter, const char *path, bool kept)
     int code = read_note(r, &text, &size);
     if (code != 0) return code;
     if (size > 0 && r->note.to_file != (path != NULL))
-        return fail(EXIT_UNABLE, "the last lines of the state file go %s: there first",
+        return fail(EXIT_UNABLE, "the last lines of the state file must first go %s",
                     path != NULL ? "to standard output" : "to a file (--out)");
     r->note.to_file = path != NULL;
     if (path != NULL) return open_file(r, text, size, step);

@@ -111,15 +111,15 @@ static int load(training *t, const char *path, list found) {
     char own[NAME_MAX_HERE], shown[SHOWN];
     if (found.parts != own_team.ranks)
         return fail(EXIT_USAGE,
-                    "--checkpoint %s: the run that is kept there was on %lld processes, and goes on with as many, not "
-                    "with %d",
+                    "--checkpoint %s: the run in it used %lld processes and can only be resumed with the same number, "
+                    "not with %d",
                     show(path, shown), (long long)found.parts, own_team.ranks);
     part_name(path, found.step, own_team.rank, own_team.ranks, own);
     dpmf_status status = dpmf_trainer_load(t->trainer, own);
     if (status != DPMF_OK) return fail_status(status, NULL);
     t->resumed_at = dpmf_trainer_step(t->trainer);
     if (t->resumed_at == found.step) return 0;
-    return fail(EXIT_UNABLE, "--checkpoint %s: its part is of step %lld and not of %lld", show(path, shown),
+    return fail(EXIT_UNABLE, "--checkpoint %s: its part is for step %lld, not for %lld", show(path, shown),
                 (long long)t->resumed_at, (long long)found.step);
 }
 

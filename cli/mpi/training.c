@@ -60,7 +60,8 @@ static int get_key(training *t) {
     if (code != 0) return code;
     team_send(&different, sizeof different);
     if (own_team.rank != 0 && different != fresh)
-        code = fail(EXIT_USAGE, "--key-file or --testing-seed is given here and not on rank 0, or the other way round");
+        code =
+            fail(EXIT_USAGE, "--key-file or --testing-seed is given here but not on rank 0, or on rank 0 but not here");
     else if (own_team.rank != 0 && option_given(given, OPTION_TESTING_SEED))
         code = took(training_key(t, t->key));
     else if (own_team.rank != 0 && !fresh)

@@ -35,15 +35,15 @@ const option_row options[OPTION_TOTAL] = {
                       .count_low = 1,
                       .count_high = MOST_STEPS,
                       .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-                      .help = "number of steps. Needed unless a FILE gives it"},
+                      .help = "number of steps. Required unless a FILE gives it"},
     [OPTION_EPOCHS] = {.name = "epochs",
                        .kind = KIND_COUNT,
                        .argument = "K",
                        .count_low = 1,
                        .count_high = MOST_STEPS,
                        .verbs = DESIGN | TRAIN | ACCOUNT,
-                       .help = "passes over the data: how often one example takes part; account: how often the random "
-                               "choice of allocation or of independent balls-in-bins is made afresh"},
+                       .help = "passes over the data: how often each example takes part. account: the number of "
+                               "epochs, each with a fresh random choice of allocation or independent balls-in-bins"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -52,37 +52,34 @@ const option_row options[OPTION_TOTAL] = {
          .preset = "prefix",
          .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
          .help =
-             "what is to be accurate. Parts are joined by commas; mean (of all rows so far), window:W (the sum of "
-             "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with "
-             "m = FRACTION x N rounded, the learning rate is 1 before the last m steps, then falls linearly to FLOOR; "
-             "cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR after "
-             "every EVERY steps. Schedules multiply. train: that of its optimizer"},
+             "the output that must be accurate. Join parts by commas; mean (of all rows so far), window:W (the sum of "
+             "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with m "
+             "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "
+             "FLOOR; cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR "
+             "after every EVERY steps. Schedules multiply. train: default is that of its optimizer"},
     [OPTION_PARTICIPATION] = {.name = "participation",
                               .kind = KIND_TEXT,
                               .argument = "PATTERN",
                               .values_of = participation_values,
                               .preset = "single",
                               .verbs = EVALUATE | OPTIMIZE,
-                              .help =
-                                  "in which steps the data of one example may be used: one; every B steps, K times; "
-                                  "at most K, at least B apart; one in each of K epochs of B steps; all"},
+                              .help = "the steps in which the data of one example may be used: one; every B steps, K "
+                                      "times; at most K, at least B apart; one in each of K epochs of B steps; all"},
     [OPTION_OPTIMIZE_WORKLOAD] = {.name = "optimize-workload",
                                   .kind = KIND_TEXT,
                                   .argument = "WORKLOAD",
                                   .values = WORKLOADS,
                                   .verbs = EVALUATE | OPTIMIZE,
-                                  .help =
-                                      "the workload that the strategy is made from (its square root, say), where that "
-                                      "differs from --workload. Given alone, --workload is both"},
-    [OPTION_OPTIMIZE_PARTICIPATION] = {.name = "optimize-participation",
-                                       .kind = KIND_TEXT,
-                                       .argument = "PATTERN",
-                                       .values_of = participation_values,
-                                       .verbs = EVALUATE | OPTIMIZE,
-                                       .help =
-                                           "the participation that the strategy is optimised for, where that differs "
-                                           "from --participation. It must be possible in N steps; evaluate, which "
-                                           "optimises nothing, only checks it"},
+                                  .help = "the workload that the strategy is made from (for example, its square root), "
+                                          "if it differs from --workload. Without it, --workload is used for both"},
+    [OPTION_OPTIMIZE_PARTICIPATION] =
+        {.name = "optimize-participation",
+         .kind = KIND_TEXT,
+         .argument = "PATTERN",
+         .values_of = participation_values,
+         .verbs = EVALUATE | OPTIMIZE,
+         .help = "the participation that the strategy is optimised for, if it differs from --participation. It must be "
+                 "possible in N steps; evaluate, which optimises nothing, only checks it"},
     [OPTION_FAMILY] = {.name = "family",
                        .kind = KIND_TEXT,
                        .argument = "NAME",
@@ -97,16 +94,15 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = EVALUATE | OPTIMIZE,
                       .help = "number of diagonals, the main one included: of C, or of its inverse for bisr, or of the "
                               "decoder for lowrank. With --parameters it must agree with the file"},
-    [OPTION_BUFFERS] = {.name = "buffers",
-                        .kind = KIND_COUNT,
-                        .argument = "D",
-                        .count_low = 1,
-                        .count_high = 64,
-                        .verbs = OPTIMIZE,
-                        .help =
-                            "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt. A tvblt's stream keeps one "
-                            "buffer a node, two with momentum, over several epochs one in any case; the answer says "
-                            "how many in all"},
+    [OPTION_BUFFERS] =
+        {.name = "buffers",
+         .kind = KIND_COUNT,
+         .argument = "D",
+         .count_low = 1,
+         .count_high = 64,
+         .verbs = OPTIMIZE,
+         .help = "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt. The stream of a tvblt keeps one "
+                 "buffer per node, two with momentum, and always one over several epochs; the answer has the total"},
     [OPTION_WANTED_RATIO] =
         {.name = "wanted-ratio",
          .kind = KIND_NUMBER,
@@ -115,18 +111,18 @@ const option_row options[OPTION_TOTAL] = {
          .number_high = 1e300,
          .preset = "1.001",
          .verbs = OPTIMIZE,
-         .help = "without --buffers: how far above the proven lower bound the loss of a tvblt, or above "
-                 "the best Toeplitz mechanism that of a blt, may be; the fewest that reach it are "
-                 "taken"},
-    [OPTION_SHARED_SEEDS] = {.name = "shared-seeds",
-                             .kind = KIND_COUNT,
-                             .argument = "L",
-                             .count_low = 1,
-                             .count_high = 8,
-                             .verbs = OPTIMIZE,
-                             .help = "tvblt under cyclic participation: the steps of one unit share L seeds, and a "
-                                     "number of noise takes 1 + L normal numbers; without it the seeds of earlier "
-                                     "epochs are made again, (k+1)/2 on average"},
+         .help = "without --buffers: the allowed ratio of the loss of a tvblt to the proven lower bound, or of a blt "
+                 "to the best Toeplitz mechanism; the fewest buffers that reach it are taken"},
+    [OPTION_SHARED_SEEDS] =
+        {.name = "shared-seeds",
+         .kind = KIND_COUNT,
+         .argument = "L",
+         .count_low = 1,
+         .count_high = 8,
+         .verbs = OPTIMIZE,
+         .help =
+             "tvblt under cyclic participation: the steps of one unit share L seeds, and each number of noise takes 1 "
+             "+ L normal numbers. Without it the seeds of earlier epochs are made again, (k+1)/2 on average"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",
@@ -142,35 +138,35 @@ const option_row options[OPTION_TOTAL] = {
                        .count_high = MOST_STEPS,
                        .preset = "1",
                        .verbs = EVALUATE,
-                       .help = "repeat the strategy of N/S steps S times, each time started anew. S divides N; --bands "
+                       .help = "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands "
                                "and --parameters then describe N/S steps"},
     [OPTION_DECODER] = {.name = "decoder",
                         .kind = KIND_CHOICE,
                         .argument = "NAME",
                         .values = "restart|optimal",
                         .verbs = EVALUATE,
-                        .help = "how running sums are read off a tree or the FFT mechanism: the family's own way, "
-                                "started anew in every stamp, or with the least error. Without it restart for "
-                                "tree-online and fft, optimal for the rest; square strategies have only one decoder"},
+                        .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
+                                "restarted in every stamp, or with the least error. Default: restart for tree-online "
+                                "and fft, optimal for the rest; square strategies have only one decoder"},
     [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
                                  .kind = KIND_FLAG,
                                  .verbs = EVALUATE | OPTIMIZE,
                                  .help = "divide each column of the strategy by its norm"},
-    [OPTION_NORMALIZE_WITHIN] = {.name = "normalize-within",
-                                 .kind = KIND_FLAG,
-                                 .verbs = OPTIMIZE,
-                                 .help = "the best column-normalized Toeplitz strategy, instead of the best one "
-                                         "normalized after"},
-    [OPTION_CONSTRAINT] = {.name = "constraint",
-                           .kind = KIND_CHOICE,
-                           .argument = "FORM",
-                           .values = "zero|non-negative|corners",
-                           .preset = "zero",
-                           .verbs = OPTIMIZE,
-                           .help =
-                               "dense under several participations, what is asked of C'C: zero between the steps of "
-                               "one unit; nowhere negative (up to 256 steps); every choice of signs bounded (up "
-                               "to 64 steps, 8 participations)"},
+    [OPTION_NORMALIZE_WITHIN] =
+        {.name = "normalize-within",
+         .kind = KIND_FLAG,
+         .verbs = OPTIMIZE,
+         .help = "find the best column-normalized Toeplitz strategy, instead of normalizing the best one afterwards"},
+    [OPTION_CONSTRAINT] =
+        {.name = "constraint",
+         .kind = KIND_CHOICE,
+         .argument = "FORM",
+         .values = "zero|non-negative|corners",
+         .preset = "zero",
+         .verbs = OPTIMIZE,
+         .help =
+             "dense under several participations, the condition on C'C: zero between the steps of one unit; nowhere "
+             "negative (up to 256 steps); every choice of signs bounded (up to 64 steps, 8 participations)"},
     [OPTION_SWEEP] = {.name = "sweep",
                       .kind = KIND_FLAG,
                       .verbs = OPTIMIZE,
@@ -183,27 +179,28 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = OPTIMIZE,
                       .help = "banded-toeplitz for a separation that is only known to lie between B0 and the bands: "
                               "coefficients fade out from B0 on"},
-    [OPTION_TRIANGULAR] = {.name = "triangular",
-                           .kind = KIND_FLAG,
-                           .verbs = EVALUATE,
-                           .help = "evaluate the lower-triangular form of the strategy, a dense one with the same "
-                                   "errors, instead"},
+    [OPTION_TRIANGULAR] =
+        {.name = "triangular",
+         .kind = KIND_FLAG,
+         .verbs = EVALUATE,
+         .help = "evaluate instead the lower-triangular form of the strategy, a dense one with the same errors"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
                            .verbs = EVALUATE,
-                           .help = "file of the strategy's numbers. JSON: {\"coefficients\": [...]} for toeplitz and "
-                                   "banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
-                                   "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], "
-                                   "...]} for dense. Or .npy: one dimension for coefficients, two for a matrix"},
-    [OPTION_LOSS] = {.name = "loss",
-                     .kind = KIND_CHOICE,
-                     .argument = "LOSS",
-                     .values = "rms|max",
-                     .preset = "rms",
-                     .verbs = DESIGN | EVALUATE | OPTIMIZE,
-                     .help =
-                         "the loss that is optimized and compared with its lower bound: of all steps, or of the worst"},
+                           .help =
+                               "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
+                               "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
+                               "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
+                               "for dense. Or .npy: one dimension for coefficients, two for a matrix"},
+    [OPTION_LOSS] =
+        {.name = "loss",
+         .kind = KIND_CHOICE,
+         .argument = "LOSS",
+         .values = "rms|max",
+         .preset = "rms",
+         .verbs = DESIGN | EVALUATE | OPTIMIZE,
+         .help = "the loss that is optimized and compared with its lower bound: over all steps, or of the worst step"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
                           .kind = KIND_NUMBER,
                           .argument = "X",
@@ -211,67 +208,67 @@ const option_row options[OPTION_TOTAL] = {
                           .number_high = 1.0,
                           .preset = "1e-6",
                           .verbs = DESIGN | OPTIMIZE,
-                          .help = "stop when the two bounds of the optimum are this close, relatively, or the loss has "
-                                  "settled to it"},
+                          .help = "stop when the relative distance of the two bounds of the optimum, or the relative "
+                                  "change of the loss, is this small"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
                         .argument = "FILE.npy",
                         .verbs = EVALUATE | OPTIMIZE,
                         .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
-    [OPTION_EPSILON] =
-        {.name = "epsilon",
-         .kind = KIND_NUMBER,
-         .argument = "E",
-         .number_low = 0.0,
-         .number_high = 1e6,
-         .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
-         .help = "the privacy parameter epsilon. evaluate, optimize: with --delta, the sigma for it, kept in "
-                 "the file that -o writes. audit: the claim; without it, that of the file"},
+    [OPTION_EPSILON] = {.name = "epsilon",
+                        .kind = KIND_NUMBER,
+                        .argument = "E",
+                        .number_low = 0.0,
+                        .number_high = 1e6,
+                        .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
+                        .help =
+                            "the privacy parameter epsilon. evaluate, optimize: with --delta, finds the sigma for it "
+                            "and stores it in the file that -o writes. audit: the claim; default is that of the file"},
     [OPTION_DELTA] = {.name = "delta",
                       .kind = KIND_NUMBER,
                       .argument = "D",
                       .number_low = 1e-300,
                       .number_high = 1.0,
                       .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
-                      .help = "the privacy parameter delta. audit: without it, that of the file"},
+                      .help = "the privacy parameter delta. audit: default is that of the file"},
     [OPTION_SIGMA] = {.name = "sigma",
                       .kind = KIND_NUMBER,
                       .argument = "S",
                       .number_low = 1e-6,
                       .number_high = 1e12,
                       .verbs = ACCOUNT,
-                      .help = "noise multiplier: standard deviation of the noise over clip norm x sensitivity"},
+                      .help = "noise multiplier: standard deviation of the noise divided by clip norm x sensitivity"},
     [OPTION_MU] = {.name = "mu",
                    .kind = KIND_NUMBER,
                    .argument = "M",
                    .number_low = 1e-12,
                    .number_high = 1e6,
                    .verbs = ACCOUNT,
-                   .help = "the same as mu-Gaussian privacy, sensitivity/sigma"},
+                   .help = "the same in mu-Gaussian privacy: sensitivity/sigma"},
     [OPTION_RHO] = {.name = "rho",
                     .kind = KIND_NUMBER,
                     .argument = "R",
                     .number_low = 1e-300,
                     .number_high = 1e9,
                     .verbs = ACCOUNT,
-                    .help = "rho of zero-concentrated privacy: an upper bound on epsilon for whatever has it"},
+                    .help = "rho of zero-concentrated privacy: gives an upper bound on epsilon for any such mechanism"},
     [OPTION_GAUSSIAN] = {.name = "gaussian",
                          .kind = KIND_FLAG,
                          .verbs = ACCOUNT,
-                         .help = "with --rho: it is a Gaussian mechanism, rho = mu^2/2, and epsilon exact"},
+                         .help = "with --rho: the mechanism is Gaussian, rho = mu^2/2, and epsilon is exact"},
     [OPTION_SAMPLING] = {.name = "sampling",
                          .kind = KIND_TEXT,
                          .argument = "SAMPLING",
                          .values_of = sampling_values,
                          .preset = "none",
                          .verbs = DESIGN | ACCOUNT | CALIBRATE | TRAIN,
-                         .help = "secret random choice of the batches: none; each example in each step with "
-                                 "probability Q; the same from one of BANDS fixed blocks in turn (Q over all steps, "
-                                 "Q x BANDS in its turn); each example in one of BINS bins for the whole run; with "
-                                 "probability P and then not for B steps; each example in exactly K of T steps. design "
-                                 "takes any of the names, or any for all whose account needs no simulation, train "
-                                 "none, block-cyclic, poisson and allocation: the numbers follow from the run. "
-                                 "calibrate: without it that of FILE"},
+                         .help =
+                             "secret random choice of the batches: none; each example in each step with probability Q; "
+                             "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
+                             "turn); each example in one of BINS bins for the whole run; with probability P and then "
+                             "not for B steps; each example in exactly K of T steps. design takes one of the names, or "
+                             "any for all that need no simulation; train takes none, block-cyclic, poisson and "
+                             "allocation: the numbers follow from the run. calibrate: default is that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -279,35 +276,33 @@ const option_row options[OPTION_TOTAL] = {
                              .count_high = 1000000000000,
                              .verbs = ACCOUNT,
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
-                                     "balls-in-bins and min-sep. Without it 1, or the steps of FILE"},
+                                     "balls-in-bins and min-sep. Default: 1, or the steps of FILE"},
     [OPTION_COMPOSE] = {.name = "compose",
                         .kind = KIND_FLAG,
                         .verbs = ACCOUNT,
-                        .help = "all mechanism and ledger FILEs, run on the same data, together: what they come to"},
+                        .help = "compute the total privacy of all mechanism and ledger FILEs, run on the same data"},
     [OPTION_TIMES] = {.name = "times",
                       .kind = KIND_TEXT,
                       .argument = "N,N,...",
                       .verbs = ACCOUNT,
-                      .help = "with --compose: how often each FILE was run; without it once each"},
-    [OPTION_FIRST] = {.name = "first",
-                      .kind = KIND_COUNT,
-                      .argument = "M",
-                      .count_low = 1,
-                      .count_high = MOST_STEPS,
-                      .verbs = ACCOUNT,
-                      .help =
-                          "with a mechanism FILE: of the first M steps alone, an end that was fixed before the run. "
-                          "Whoever looked at results or data to decide when to stop states the epsilon of the whole "
-                          "run"},
+                      .help = "with --compose: how often each FILE was run. Default: once each"},
+    [OPTION_FIRST] =
+        {.name = "first",
+         .kind = KIND_COUNT,
+         .argument = "M",
+         .count_low = 1,
+         .count_high = MOST_STEPS,
+         .verbs = ACCOUNT,
+         .help = "with a mechanism FILE: account for the first M steps only, for an end that was fixed before the run. "
+                 "If you looked at results or data to decide when to stop, state the epsilon of the whole run"},
     [OPTION_TUNING] = {.name = "tuning",
                        .kind = KIND_TEXT,
                        .argument = "LAW",
                        .values = "poisson:MEAN|negative-binomial:ETA,GAMMA",
                        .verbs = ACCOUNT,
-                       .help =
-                           "the best of a random number of such runs, drawn from that law, with settings drawn at "
-                           "random from a list; only the best is released. Poisson's law, or the truncated negative "
-                           "binomial one (ETA 1: geometric, 0: logarithmic; GAMMA 1: one run)"},
+                       .help = "account for the best of a random number of such runs, drawn from this distribution, "
+                               "with settings drawn at random from a list; only the best is released. Poisson, or "
+                               "truncated negative binomial (ETA 1: geometric, 0: logarithmic; GAMMA 1: one run)"},
     [OPTION_BATCH_CAP] =
         {.name = "batch-cap",
          .kind = KIND_COUNT,
@@ -316,43 +311,44 @@ const option_row options[OPTION_TOTAL] = {
          .count_high = 1000000000000,
          .word = "auto",
          .verbs = ACCOUNT | TRAIN | DESIGN,
-         .help = "poisson, block-cyclic and min-sep: of more than M that are drawn a random M take part; account and "
-                 "design need --units with it. design, auto: the least M that costs at most a thousandth of the noise"},
+         .help =
+             "poisson, block-cyclic and min-sep: if more than M are drawn, a random M of them take part; account and "
+             "design need --units with it. design, auto: the least M that costs at most a thousandth of the noise"},
     [OPTION_UNITS] = {.name = "units",
                       .kind = KIND_COUNT,
                       .argument = "N",
                       .count_low = 1,
                       .count_high = 1000000000000,
                       .verbs = ACCOUNT | DESIGN,
-                      .help = "how many privacy units there are; for --batch-cap, and delta should be well below 1/N"},
-    [OPTION_LARGEST] = {.name = "largest",
-                        .kind = KIND_CHOICE,
-                        .argument = "WHAT",
-                        .values = "steps|probability",
-                        .verbs = ACCOUNT,
-                        .help = "with sigma, epsilon and delta: the most compositions, or the largest sampling "
-                                "probability, within them. --sampling then needs none: poisson or block-cyclic:BANDS"},
+                      .help = "number of privacy units; for --batch-cap, and delta should be well below 1/N"},
+    [OPTION_LARGEST] =
+        {.name = "largest",
+         .kind = KIND_CHOICE,
+         .argument = "WHAT",
+         .values = "steps|probability",
+         .verbs = ACCOUNT,
+         .help = "with sigma, epsilon and delta: find the largest number of compositions, or the largest sampling "
+                 "probability, within them. --sampling then needs no probability: poisson or block-cyclic:BANDS"},
     [OPTION_CURVE] = {.name = "curve",
                       .kind = KIND_FLAG,
                       .verbs = ACCOUNT,
-                      .help = "also epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
+                      .help = "also print epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
     [OPTION_ENGINE] = {.name = "engine",
                        .kind = KIND_CHOICE,
                        .argument = "NAME",
                        .values = "auto|contour|connect-the-dots|rdp|monte-carlo",
                        .preset = "auto",
                        .verbs = ACCOUNT,
-                       .help =
-                           "how it is computed. auto: closed form, connect-the-dots or monte-carlo. contour is near "
-                           "exact but not certified; rdp is certified but looser"},
+                       .help = "the method. auto: closed form, connect-the-dots or monte-carlo. contour is near exact "
+                               "but not certified; rdp is certified but looser"},
     [OPTION_SLACK] = {.name = "slack",
                       .kind = KIND_NUMBER,
                       .argument = "X",
                       .number_low = 1e-8,
                       .number_high = 0.1,
                       .verbs = ACCOUNT,
-                      .help = "how loose, relatively, a certified epsilon may be. Without it 5e-4, or finer where that "
-                              "is cheap, and 8e-4 when sigma is asked for"},
+                      .help = "relative slack that a certified epsilon may have. Default: 5e-4, or finer where that is "
+                              "cheap, and 8e-4 when you ask for sigma"},
     [OPTION_CONFIDENCE] = {.name = "confidence",
                            .kind = KIND_NUMBER,
                            .argument = "X",
@@ -367,7 +363,7 @@ const option_row options[OPTION_TOTAL] = {
                               .kind = KIND_FLAG,
                               .verbs = ACCOUNT,
                               .help = "monte-carlo: make the test a part of the mechanism; the bound then needs no "
-                                      "confidence. Its coins are fresh, and recorded in the answer"},
+                                      "confidence. Its randomness is fresh, and recorded in the answer"},
     [OPTION_WARM] = {.name = "warm",
                      .kind = KIND_FLAG,
                      .verbs = ACCOUNT,
@@ -378,7 +374,7 @@ const option_row options[OPTION_TOTAL] = {
                         .count_low = 1,
                         .count_high = 10000000000,
                         .verbs = ACCOUNT,
-                        .help = "monte-carlo: how many. Without it chosen from delta"},
+                        .help = "monte-carlo: number of samples. Default: chosen from delta"},
     [OPTION_SEED] = {.name = "seed",
                      .kind = KIND_COUNT,
                      .argument = "N",
@@ -386,21 +382,21 @@ const option_row options[OPTION_TOTAL] = {
                      .count_high = MOST_STEPS,
                      .preset = "0",
                      .verbs = ACCOUNT | TRAIN,
-                     .help = "account: of the monte-carlo simulation. train: of the initial weights"},
+                     .help = "account: seed of the monte-carlo simulation. train: seed of the initial weights"},
     [OPTION_LOG] = {.name = "log",
                     .kind = KIND_FILE,
                     .argument = "FILE.csv",
                     .verbs = ACCOUNT,
-                    .help = "with a mechanism FILE: who took part when, lines CLIENT,ROUND (rounds from 0) after the "
-                            "header client,round. Adds the sensitivity of the run that happened and its epsilon or "
-                            "delta"},
+                    .help =
+                        "with a mechanism FILE: a file of who took part when, lines CLIENT,ROUND (rounds from 0) after "
+                        "the header client,round. Adds the sensitivity of the actual run and its epsilon or delta"},
     [OPTION_UNIT] = {.name = "unit",
                      .kind = KIND_TEXT,
                      .argument = "NAME",
                      .values = "example|user",
                      .preset = "example",
                      .verbs = REPORT | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
-                     .help = "what the statement calls the privacy unit"},
+                     .help = "name of the privacy unit in the statement"},
     [OPTION_ADJACENCY] = {.name = "adjacency",
                           .kind = KIND_CHOICE,
                           .argument = "KIND",
@@ -408,7 +404,7 @@ const option_row options[OPTION_TOTAL] = {
                           .preset = "zero-out",
                           .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | TRAIN,
                           .help = "which data sets are neighbours. replace-one doubles the sensitivity; under sampling "
-                                  "it has a pair of its own"},
+                                  "it has its own pair of distributions"},
     [OPTION_SENSITIVITY] = {.name = "sensitivity",
                             .kind = KIND_CHOICE,
                             .argument = "METHOD",
@@ -424,27 +420,26 @@ const option_row options[OPTION_TOTAL] = {
                       .values = "auto|none|force",
                       .preset = "auto",
                       .verbs = EVALUATE | OPTIMIZE,
-                      .help = "the proven lower bound on the losses of any mechanism: where one is known, up to 2M "
-                              "steps; never; or at any size, and fail where none is known"},
+                      .help = "the proven lower bound on the losses of any mechanism. auto: where one is known, up to "
+                              "2M steps; none: never; force: at any size, and fail where none is known"},
     [OPTION_PER_STEP] = {.name = "per-step",
                          .kind = KIND_FLAG,
                          .verbs = EVALUATE | OPTIMIZE,
-                         .help = "also the error of every step"},
+                         .help = "also print the error of every step"},
     [OPTION_DIM] = {.name = "dim",
                     .kind = KIND_COUNT,
                     .argument = "M",
                     .count_low = 1,
                     .count_high = MOST_STEPS,
                     .verbs = REPORT | DESIGN | NOISE,
-                    .help =
-                        "numbers of a whole row: the parameters of the model. design and report take 1M without it"},
+                    .help = "numbers in a whole row: the parameters of the model. design and report: default 1M"},
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
                        .count_low = 1,
                        .count_high = INT64_MAX,
                        .verbs = DESIGN | REPORT,
-                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Without it, no limit"},
+                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Default: no limit"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
                              .kind = KIND_NUMBER,
                              .argument = "X",
@@ -452,21 +447,19 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "4",
                              .verbs = DESIGN | REPORT,
-                             .help =
-                                 "noise may take this many times as long as independent noise. report measures nothing "
-                                 "without it"},
+                             .help = "noise may take this many times as long as independent noise. report measures "
+                                     "times only with this option"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",
                          .verbs = DESIGN,
-                         .help = "only these, joined by commas. Without it, every one that applies"},
+                         .help = "consider only these, joined by commas. Default: every one that applies"},
     [OPTION_FEDERATED] = {.name = "federated",
                           .kind = KIND_TEXT,
                           .argument = "K,LOW..HIGH",
                           .verbs = DESIGN,
-                          .help =
-                              "users take part at most K times, LOW rounds apart for sure and up to HIGH as a rule. "
-                              "The choice is robust over that range, the guarantee holds from LOW on"},
+                          .help = "users take part at most K times, certainly LOW rounds apart and usually up to HIGH. "
+                                  "The choice is robust over that range; the guarantee holds from LOW on"},
     [OPTION_CONTRIBUTIONS] = {.name = "contributions",
                               .kind = KIND_TEXT,
                               .argument = "K[,B]",
@@ -476,8 +469,8 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_NO_BENCH] = {.name = "no-bench",
                          .kind = KIND_FLAG,
                          .verbs = DESIGN,
-                         .help = "measure no times: every candidate passes for --max-overhead, and the answer is the "
-                                 "same on every machine"},
+                         .help = "do not measure times: every candidate counts as fast enough for --max-overhead, and "
+                                 "the answer is the same on every machine"},
     [OPTION_ROWS] =
         {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
     [OPTION_OFFSET] = {.name = "offset",
@@ -494,60 +487,57 @@ const option_row options[OPTION_TOTAL] = {
                       .count_low = 1,
                       .count_high = MOST_STEPS,
                       .verbs = NOISE,
-                      .help = "coordinates of a shard. Without it, all from the offset on"},
+                      .help = "coordinates of a shard. Default: all from the offset on"},
     [OPTION_COLUMNS] =
         {.name = "columns",
          .kind = KIND_TEXT,
          .argument = "D|LIST",
          .preset = "1",
          .verbs = COUNT,
-         .help =
-             "D numbers a line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers from "
-             "1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,)"},
+         .help = "D numbers per line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers "
+                 "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,)"},
     [OPTION_TIME] = {.name = "time",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
                      .verbs = COUNT,
-                     .help = "CSV: the column, by name or number, that is passed through to the answers"},
+                     .help = "CSV: the column, by name or number, that is copied to the answers"},
     [OPTION_BAD_LINES] = {.name = "bad-lines",
                           .kind = KIND_CHOICE,
                           .argument = "WHAT",
                           .values = "stop|zero|skip|skip-day",
                           .preset = "stop",
                           .verbs = COUNT,
-                          .help =
-                              "a line that is blank or has no numbers where they should be: stop there (mend it and "
-                              "go on), count zeros in its step, or leave it out, and its step too (skip and skip-day "
-                              "are the same). Its number is reported in any case"},
-    [OPTION_CLIP_ROWS] = {.name = "clip-rows",
-                          .kind = KIND_FLAG,
-                          .verbs = COUNT,
-                          .help =
-                              "each line is what one privacy unit adds, and is scaled down to --clip; how many were "
-                              "is not said. Without it a line is a sum over units, and taken as it is"},
+                          .help = "for a line that is blank or has no numbers where they should be: stop there (fix it "
+                                  "and run again), count zeros in its step, or leave out the line and its step (skip "
+                                  "and skip-day are the same). Its number is always reported"},
+    [OPTION_CLIP_ROWS] =
+        {.name = "clip-rows",
+         .kind = KIND_FLAG,
+         .verbs = COUNT,
+         .help = "each line is the contribution of one privacy unit, and is scaled down to --clip; the number of "
+                 "scaled lines is not reported. Without this option a line is a sum over units, and used as it is"},
     [OPTION_FOLLOW] = {.name = "follow",
                        .kind = KIND_FILE,
                        .argument = "FILE",
                        .verbs = COUNT,
-                       .help = "read FILE instead of standard input, and what is appended to it, until a signal comes"},
-    [OPTION_INPUT] = {.name = "input",
-                      .kind = KIND_CHOICE,
-                      .argument = "PART",
-                      .values = "whole|rest",
-                      .verbs = COUNT,
-                      .help =
-                          "with a state file: the input begins at its start again (what was counted is compared and "
-                          "passed over), or with the first line that was not counted. Without it whole for files, "
-                          "rest for pipes"},
-    [OPTION_LINE_FORMAT] = {.name = "format",
-                            .kind = KIND_CHOICE,
-                            .argument = "FORMAT",
-                            .values = "text|csv|jsonl",
-                            .preset = "text",
-                            .verbs = COUNT,
-                            .help =
-                                "answers as numbers separated by spaces, as CSV with a header, or one JSON object a "
-                                "line"},
+                       .help =
+                           "read FILE instead of standard input, and what is appended to it, until a signal arrives"},
+    [OPTION_INPUT] =
+        {.name = "input",
+         .kind = KIND_CHOICE,
+         .argument = "PART",
+         .values = "whole|rest",
+         .verbs = COUNT,
+         .help = "with a state file: the input starts from its beginning again (what was counted is compared and "
+                 "skipped), or with the first line that was not counted. Default: whole for files, rest for pipes"},
+    [OPTION_LINE_FORMAT] =
+        {.name = "format",
+         .kind = KIND_CHOICE,
+         .argument = "FORMAT",
+         .values = "text|csv|jsonl",
+         .preset = "text",
+         .verbs = COUNT,
+         .help = "answers as numbers separated by spaces, as CSV with a header, or as one JSON object per line"},
     [OPTION_JSON_LINES] = {.name = "json-lines", .kind = KIND_FLAG, .verbs = COUNT, .help = "--format jsonl"},
     [OPTION_SYNC_EVERY] = {.name = "sync-every",
                            .kind = KIND_COUNT,
@@ -555,9 +545,8 @@ const option_row options[OPTION_TOTAL] = {
                            .count_low = 1,
                            .count_high = MOST_STEPS,
                            .verbs = COUNT,
-                           .help =
-                               "the most lines that one write of the state file is for. Without it, as many as have "
-                               "come; no line waits for another"},
+                           .help = "largest number of lines per write of the state file. Default: all that have "
+                                   "arrived; no line waits for another"},
     [OPTION_CLIP] = {.name = "clip",
                      .kind = KIND_NUMBER,
                      .argument = "Z",
@@ -565,7 +554,7 @@ const option_row options[OPTION_TOTAL] = {
                      .number_high = 1e20,
                      .preset = "1",
                      .verbs = NOISE | COUNT | QUERY | REPORT | TRAIN,
-                     .help = "the most that one privacy unit adds to a row, in l2 norm"},
+                     .help = "the largest contribution of one privacy unit to a row, in l2 norm"},
     [OPTION_MECHANISM] = {.name = "mechanism",
                           .kind = KIND_FILE,
                           .argument = "FILE",
@@ -581,7 +570,7 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_TEXT,
                       .argument = "A:B",
                       .verbs = QUERY,
-                      .help = "less the sum over these lines"},
+                      .help = "minus the sum over these lines"},
     [OPTION_LEVEL] = {.name = "level",
                       .kind = KIND_NUMBER,
                       .argument = "P",
@@ -598,20 +587,19 @@ const option_row options[OPTION_TOTAL] = {
          .count_high = 1000000,
          .preset = "1",
          .verbs = QUERY | REPORT,
-         .help =
-             "which of the stream's columns, from 1. A time that is a number counts as one; in JSON lines it does not"},
+         .help = "column of the stream, from 1. A time that is a number counts as a column; in JSON lines it does not"},
     [OPTION_CDF] = {.name = "cdf",
                     .kind = KIND_FLAG,
                     .verbs = QUERY,
-                    .help = "all totals, with bands that hold together"},
+                    .help = "print all totals, with bands that hold together"},
     [OPTION_SMOOTH] = {.name = "smooth",
                        .kind = KIND_FLAG,
                        .verbs = QUERY,
-                       .help = "the best linear unbiased estimate of all totals, each with its interval"},
+                       .help = "print the best linear unbiased estimate of all totals, each with its interval"},
     [OPTION_MONOTONE] = {.name = "monotone",
                          .kind = KIND_FLAG,
                          .verbs = QUERY,
-                         .help = "totals that neither fall nor are negative"},
+                         .help = "print totals that never decrease and are not negative"},
     [OPTION_FORMAT] = {.name = "format",
                        .kind = KIND_CHOICE,
                        .argument = "FORMAT",
@@ -626,7 +614,7 @@ const option_row options[OPTION_TOTAL] = {
                          .argument = "FILE",
                          .verbs = NOISE | COUNT | TRAIN,
                          .help = "file of the 32-byte key, mode 0600. Made if it is missing. FILE.state beside it "
-                                 "remembers the rows that were had"},
+                                 "remembers the rows that were used"},
     [OPTION_TESTING_SEED] = {.name = "testing-seed",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -634,55 +622,55 @@ const option_row options[OPTION_TOTAL] = {
                              .count_high = INT64_MAX,
                              .verbs = NOISE | COUNT | TRAIN | AUDIT,
                              .help = "a key that anybody can compute from N, for tests: not private"},
-    [OPTION_STATE] = {.name = "state",
-                      .kind = KIND_FILE,
-                      .argument = "FILE",
-                      .verbs = NOISE | COUNT | TRAIN,
-                      .help = "file that remembers how many rows have been reserved, on the disk before each row is "
-                              "written. Made with row 0; locked while it is used; bound to the key and all options. "
-                              "count: also the sums, so that it goes on where it was; as secret as the data. "
-                              "Without it: beside the key file"},
+    [OPTION_STATE] =
+        {.name = "state",
+         .kind = KIND_FILE,
+         .argument = "FILE",
+         .verbs =
+             NOISE | COUNT | TRAIN,
+         .help = "file that remembers the number of reserved rows, on the disk before each row is written. Made with "
+                 "row 0; locked while in use; bound to the key and all options. count: also holds the sums, so that "
+                 "the count can resume; as secret as the data. Default: beside the key file"},
     [OPTION_NO_STATE] = {.name = "no-state",
                          .kind = KIND_FLAG,
                          .verbs = NOISE | TRAIN,
                          .help = "keep no state file beside the key file: rows may repeat, and nobody notices"},
-    [OPTION_EXACT] = {.name = "exact",
-                      .kind = KIND_FLAG,
-                      .verbs = NOISE | COUNT | TRAIN | DESIGN,
-                      .help =
-                          "the exact release: sums and noise on one grid, in integers, with a proof for the numbers "
-                          "that leave. noise: rows are float64, whole multiples of the grid. count: the default where "
-                          "the mechanism has one; given, it is refused elsewhere. design: needs --dim; what it adds "
-                          "to the sensitivity"},
+    [OPTION_EXACT] =
+        {.name = "exact",
+         .kind = KIND_FLAG,
+         .verbs =
+             NOISE | COUNT | TRAIN | DESIGN,
+         .help =
+             "the exact release: sums and noise on one grid, in integers, with a proof for the released numbers. "
+             "noise: rows are float64, whole multiples of the grid. count: the default where the mechanism has one; "
+             "with this option, refused elsewhere. design: needs --dim; prints what it adds to the sensitivity"},
     [OPTION_PLAIN] = {.name = "plain",
                       .kind = KIND_FLAG,
                       .verbs = COUNT,
-                      .help = "noise in floating point, as before there was an exact release"},
+                      .help = "use noise in floating point, without the exact release"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,
-                       .help = "allow rows that the state file has seen already: the same bits again"},
+                       .help = "allow rows that were already used, according to the state file: the same bits again"},
     [OPTION_DRY_RUN] = {.name = "dry-run",
                         .kind = KIND_FLAG,
                         .verbs = NOISE,
-                        .help = "print the memory that the stream would take, and make nothing"},
+                        .help = "print the memory that the stream would take, and make no noise"},
     [OPTION_LEDGER] = {.name = "ledger",
                        .kind = KIND_FILE,
                        .argument = "FILE",
                        .verbs = NOISE | COUNT | TRAIN,
-                       .help =
-                           "enter this run in a ledger of all runs on the same data before it begins, made if it is "
-                           "missing; refused, and nothing released, when its budget would be passed. A run that is "
-                           "resumed is entered once. account --compose FILE says what it comes to"},
+                       .help = "enter this run in a ledger of all runs on the same data before it begins; the file is "
+                               "made if it is missing. If the run would exceed the budget, it is refused and nothing "
+                               "is released. A resumed run is entered once. account --compose FILE prints the total"},
     [OPTION_BUDGET_EPSILON] = {.name = "budget-epsilon",
                                .kind = KIND_NUMBER,
                                .argument = "E",
                                .number_low = 0.0,
                                .number_high = 1e6,
                                .verbs = NOISE | COUNT | TRAIN,
-                               .help =
-                                   "with --ledger: all runs together may come to this epsilon at --budget-delta. A new "
-                                   "ledger keeps it"},
+                               .help = "with --ledger: the budget, the largest epsilon of all runs together at "
+                                       "--budget-delta. A new ledger keeps it"},
     [OPTION_BUDGET_DELTA] = {.name = "budget-delta",
                              .kind = KIND_NUMBER,
                              .argument = "D",
@@ -701,14 +689,13 @@ const option_row options[OPTION_TOTAL] = {
                           .kind = KIND_FILE,
                           .argument = "FILE",
                           .verbs = TRAIN,
-                          .help = "instead of --data: a header line, one example a line, numbers without quotes"},
+                          .help = "instead of --data: a header line, one example per line, numbers without quotes"},
     [OPTION_TEST_CSV] = {.name = "test-csv",
                          .kind = KIND_FILE,
                          .argument = "FILE",
                          .verbs = TRAIN | PREDICT,
-                         .help =
-                             "train: the same columns, for the accuracy; without it --hold-out is needed. predict: the "
-                             "examples; the column of --label may be missing"},
+                         .help = "train: the same columns, for the accuracy; without it --hold-out is required. "
+                                 "predict: the examples; the column of --label may be missing"},
     [OPTION_LABEL] = {.name = "label",
                       .kind = KIND_TEXT,
                       .argument = "COLUMN",
@@ -719,27 +706,25 @@ const option_row options[OPTION_TOTAL] = {
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
                      .verbs = TRAIN | PREDICT,
-                     .help = "CSV: the column of the user's name; needed for --unit user"},
+                     .help = "CSV: the column of the user's name; required for --unit user"},
     [OPTION_HOLD_OUT] = {.name = "hold-out",
                          .kind = KIND_COUNT,
                          .argument = "N",
                          .count_low = 1,
                          .count_high = MOST_STEPS,
                          .verbs = TRAIN,
-                         .help = "evaluate on the last N training examples, and train without them, instead of on the "
-                                 "test data: for the choice of settings. With --unit user: on all examples of the "
-                                 "last users who have N"},
-    [OPTION_SCALE] =
-        {.name = "scale",
-         .kind = KIND_TEXT,
-         .argument = "SCALE",
-         .values = "none|rows|FILE.npy",
-         .preset = "none",
-         .verbs =
-             TRAIN | PREDICT,
-         .help = "the features: as they are; each example divided by its own l2 norm; or less the first row of "
-                 "a 2 x features array and times its second. Those numbers must come from public "
-                 "knowledge: means of the training data would not be private"},
+                         .help =
+                             "hold out the last N training examples and evaluate on them instead of on the test data, "
+                             "to choose settings. With --unit user: all examples of the last users who have N"},
+    [OPTION_SCALE] = {.name = "scale",
+                      .kind = KIND_TEXT,
+                      .argument = "SCALE",
+                      .values = "none|rows|FILE.npy",
+                      .preset = "none",
+                      .verbs = TRAIN | PREDICT,
+                      .help = "the features: unchanged; each example divided by its own l2 norm; or minus the first "
+                              "row of a 2 x features array and times its second. Those numbers must come from public "
+                              "knowledge: means of the training data would not be private"},
     [OPTION_MODEL] = {.name = "model",
                       .kind = KIND_TEXT,
                       .argument = "MODEL",
@@ -753,14 +738,14 @@ const option_row options[OPTION_TOTAL] = {
                       .count_low = 1,
                       .count_high = MOST_STEPS,
                       .verbs = TRAIN,
-                      .help = "examples (users) of a batch; under sampling the expected number"},
+                      .help = "examples (users) per batch; under sampling the expected number"},
     [OPTION_OPTIMIZER] = {.name = "optimizer",
                           .kind = KIND_CHOICE,
                           .argument = "NAME",
                           .values = "sgd|adam",
                           .preset = "sgd",
                           .verbs = TRAIN,
-                          .help = "what follows the private gradients"},
+                          .help = "the optimizer that uses the private gradients"},
     [OPTION_LEARNING_RATE] = {.name = "learning-rate",
                               .kind = KIND_NUMBER,
                               .argument = "X",
@@ -768,7 +753,7 @@ const option_row options[OPTION_TOTAL] = {
                               .number_high = 1e12,
                               .preset = "0.5",
                               .verbs = TRAIN,
-                              .help = "of the optimizer"},
+                              .help = "learning rate of the optimizer"},
     [OPTION_MOMENTUM] = {.name = "momentum",
                          .kind = KIND_NUMBER,
                          .argument = "B",
@@ -776,7 +761,7 @@ const option_row options[OPTION_TOTAL] = {
                          .number_high = 1.0,
                          .preset = "0",
                          .verbs = TRAIN,
-                         .help = "of SGD. The mechanism is designed for it unless --workload says otherwise"},
+                         .help = "momentum of SGD. The mechanism is designed for it unless --workload is given"},
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",
@@ -798,13 +783,13 @@ const option_row options[OPTION_TOTAL] = {
                            .number_high = 1e300,
                            .preset = "0",
                            .verbs = TRAIN,
-                           .help = "gradients of a larger norm add nothing, instead of being clipped; 0: never"},
+                           .help = "gradients of a larger norm add nothing, instead of being clipped; 0: off"},
     [OPTION_CHECKPOINT] = {.name = "checkpoint",
                            .kind = KIND_FILE,
                            .argument = "FILE",
                            .verbs = TRAIN,
-                           .help = "go on from FILE if it is there, and keep the run in it. The mechanism that was "
-                                   "designed is kept beside it, in FILE.mechanism. As secret as the key"},
+                           .help = "resume from FILE if it exists, and save the run in it. The designed mechanism is "
+                                   "kept beside it, in FILE.mechanism. As secret as the key"},
     [OPTION_EVERY] = {.name = "every",
                       .kind = KIND_COUNT,
                       .argument = "N",
@@ -824,7 +809,7 @@ const option_row options[OPTION_TOTAL] = {
                         .count_high = 1024,
                         .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
                                  REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
-                        .help = "threads to work with. Without it, one per processor; no figure depends on it"},
+                        .help = "number of threads. Default: one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
@@ -841,24 +826,24 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = REPRODUCE,
                          .help = "print Markdown instead of tables for a terminal"},
-    [OPTION_PERTURB] = {.name = "perturb",
-                        .kind = KIND_NUMBER,
-                        .argument = "X",
-                        .number_low = 0.0,
-                        .number_high = 1.0,
-                        .preset = "0",
-                        .verbs = REPRODUCE,
-                        .help = "self-test: make a mistake on purpose and see the comparison fail. Where sensitivities "
-                                "are computed, one row of every strategy (the coefficient c_0 of a Toeplitz one) is "
-                                "multiplied by 1+X"},
+    [OPTION_PERTURB] =
+        {.name = "perturb",
+         .kind = KIND_NUMBER,
+         .argument = "X",
+         .number_low = 0.0,
+         .number_high = 1.0,
+         .preset = "0",
+         .verbs = REPRODUCE,
+         .help = "self-test: make a mistake on purpose, so that the comparison fails. Where sensitivities are "
+                 "computed, one row of every strategy (the coefficient c_0 of a Toeplitz one) is multiplied by 1+X"},
     [OPTION_THROUGH] = {.name = "through",
                         .kind = KIND_CHOICE,
                         .argument = "WHAT",
                         .values = "noise|train",
                         .preset = "noise",
                         .verbs = AUDIT,
-                        .help = "what the canaries go through: the noise stream, or the trainer with its clipping and "
-                                "its sampler"},
+                        .help = "where the canaries go: through the noise stream, or through the trainer with its "
+                                "clipping and its sampler"},
     [OPTION_CANARIES] = {.name = "canaries",
                          .kind = KIND_COUNT,
                          .argument = "N",
@@ -866,7 +851,7 @@ const option_row options[OPTION_TOTAL] = {
                          .count_high = 1000000,
                          .preset = "1000",
                          .verbs = AUDIT,
-                         .help = "how many; the bound is the sharper the more there are (train: up to 20000)"},
+                         .help = "number of canaries; more canaries give a sharper bound (train: up to 20000)"},
     [OPTION_NOISE_FACTOR] = {.name = "noise-factor",
                              .kind = KIND_NUMBER,
                              .argument = "X",
@@ -874,9 +859,7 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "1",
                              .verbs = AUDIT,
-                             .help =
-                                 "self-test: make the run with so many times the noise that the file has, and see the "
-                                 "audit notice"},
+                             .help = "self-test: multiply the noise of the file by X; the audit should notice"},
     [OPTION_MAN] = {.name = "man", .kind = KIND_FLAG, .verbs = HELP, .help = "print the manual page (roff)"},
     [OPTION_COMPLETION] = {.name = "completion",
                            .kind = KIND_CHOICE,

@@ -107,7 +107,7 @@ static int refuse_choice(const option_row *o, const char *text) {
         size_t used = strlen(accepted);
         snprintf(accepted + used, sizeof accepted - used, "%s%.*s", used > 0 ? ", " : "", length, word);
     }
-    return fail(EXIT_USAGE, "--%s %s: accepted are %s", o->name, show(text, shown), accepted);
+    return fail(EXIT_USAGE, "--%s %s: accepted: %s", o->name, show(text, shown), accepted);
 }
 
 static int refuse_range(const option_row *o, const char *text) {

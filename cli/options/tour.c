@@ -60,7 +60,7 @@ const verb_tour tours[VERB_TOTAL] = {
                       .out = "write the answers there instead of to standard output"},
     [VERB_AUDIT] = {.first = {{OPTION_DELTA, "--delta 1e-5"}, {OPTION_CANARIES, "--canaries 1000"}},
                     .out = "a page with the pictures"},
-    [VERB_REPORT] = {.first = {{OPTION_OUT, "-o page.html"}, {OPTION_DIM, "--dim 1e6"}}, .out = "the page; needed"},
+    [VERB_REPORT] = {.first = {{OPTION_OUT, "-o page.html"}, {OPTION_DIM, "--dim 1e6"}}, .out = "the page (required)"},
     [VERB_HELP] = {.first = {{OPTION_MAN, "help --man | man -l -"}, {OPTION_COMPLETION, "--completion bash"}}},
 };
 
@@ -68,7 +68,7 @@ const option_group option_groups[] = {
     {OPTION_STEPS, "the run"},
     {OPTION_FAMILY, "the mechanism"},
     {OPTION_EPSILON, "privacy"},
-    {OPTION_SENSITIVITY, "what is computed"},
+    {OPTION_SENSITIVITY, "computation"},
     {OPTION_DIM, "costs and candidates"},
     {OPTION_ROWS, "rows and lines"},
     {OPTION_MECHANISM, "questions about a released stream"},
@@ -82,13 +82,13 @@ const char tour_text[] = "dpmf: correlated-noise mechanisms for differential pri
                          "\n"
                          "  The best noise for a training run, with its guarantee:\n"
                          "    dpmf design --steps 2000 --epochs 10 --epsilon 8 --delta 1e-6 -o run.dpmf\n"
-                         "  Check every number that the file claims, and see it on a page:\n"
+                         "  Check every number in the file, and write a report page:\n"
                          "    dpmf verify run.dpmf\n"
                          "    dpmf report run.dpmf -o run.html\n"
                          "  The noise itself, or a small model trained with it:\n"
                          "    dpmf noise run.dpmf --dim 1e6 --rows 0:100 --key-file run.key -o rows.f32\n"
                          "    dpmf train run.dpmf --data DIR --key-file run.key -o weights.npy\n"
-                         "  Privacy of what you do already, and private running counts:\n"
+                         "  The privacy of your present training, and private running counts:\n"
                          "    dpmf account --sigma 0.8 --delta 1e-5 --sampling poisson:0.01 --compositions 10000\n"
                          "    dpmf count counts.dpmf --key-file count.key < daily.txt\n"
                          "\n"

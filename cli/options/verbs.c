@@ -9,15 +9,15 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
                      "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...\n"
                      "design --steps N --contributions K[,B] --epsilon E --delta D ...",
-            .summary = "from a training run to the best mechanism: compare all, choose, save",
+            .summary = "find the best mechanism for a training run: compare, choose, save",
             .description =
-                "Compares every family that applies, each at its own optimum for the participation and calibrated to "
-                "the same (epsilon, delta), by sigma x loss; chooses, and says why. The participation is cyclic with "
-                "ceil(N/K) steps an epoch. With --sampling block-cyclic amplified banded mechanisms and amplified "
-                "DP-SGD are among them, for batches sampled exactly this way. A candidate is eligible when it fits "
-                "--memory and its noise takes at most --max-overhead times as long as independent noise, measured "
-                "here; among those within 0.1 % of the least noise the one with the fewest buffers is chosen. -o "
-                "saves it with its sigma.",
+                "Compares every family that applies, each optimized for the participation and calibrated to the same "
+                "(epsilon, delta), by sigma x loss; chooses one and explains the choice. The participation is cyclic "
+                "with ceil(N/K) steps per epoch. With --sampling block-cyclic, amplified banded mechanisms and "
+                "amplified DP-SGD are candidates too, for batches sampled exactly this way. A candidate is eligible if "
+                "it fits --memory and its noise takes at most --max-overhead times as long as independent noise, "
+                "measured on this machine. Among those within 0.1 % of the least noise, the one with the fewest "
+                "buffers is chosen. -o saves it with its sigma.",
             .run = cmd_design,
         },
     [VERB_EVALUATE] =
@@ -26,30 +26,28 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "evaluate --steps N --family NAME [OPTION]...\nevaluate FILE [OPTION]...",
             .operand = "FILE",
             .summary = "losses, sensitivity and per-step error of a mechanism",
-            .description =
-                "Evaluates a mechanism named by its options, or held by a mechanism FILE, on a workload under a "
-                "participation. Every loss includes the sensitivity; every figure says whether it is exact or a bound. "
-                "With a FILE the workload, participation, adjacency, weights, strategy and kind of sensitivity come "
-                "from it, and an option that contradicts it is refused. With --epsilon and --delta it gets its sigma "
-                "too.",
+            .description = "Evaluates a mechanism, given by options or by a mechanism FILE, on a workload under a "
+                           "participation. Every loss includes the sensitivity; every figure is labelled as exact or "
+                           "as a bound. With a FILE, the workload, participation, adjacency, weights, strategy and "
+                           "kind of sensitivity come from it, and an option that contradicts it is refused. With "
+                           "--epsilon and --delta the mechanism gets its sigma too.",
             .run = cmd_evaluate,
         },
     [VERB_OPTIMIZE] =
         {
             .name = "optimize",
             .usage = "optimize --steps N --family NAME [OPTION]...",
-            .summary = "the best mechanism of a family, and how far from the best possible it is",
+            .summary = "find the best mechanism of a family, and its distance from the best possible",
             .description =
                 "Finds the best strategy of a family for a workload, a participation and a loss, and evaluates it. "
-                "dense is the best there is: under single participation its loss is enclosed by two bounds at any "
-                "number of steps, and its matrix is formed up to 8192 of them; under several participations it is the "
-                "best whose columns of one unit are orthogonal. tvblt is the optimum of single or cyclic "
-                "participation as a noise stream with few buffers (over several epochs with seeds made again, or "
-                "--shared-seeds). banded, banded-toeplitz and bisr take --bands; blt and tvblt "
-                "--buffers, or the fewest that reach --wanted-ratio; lowrank both. What is proven of the result is "
-                "said: two bounds and what they hold for, or how flat the loss is where the search ended. With "
-                "--epsilon and "
-                "--delta the mechanism gets its sigma too.",
+                "dense is the best of all: under single participation two bounds enclose its loss at any number of "
+                "steps, and its matrix is formed up to 8192 steps; under several participations it is the best whose "
+                "columns of one unit are orthogonal. tvblt is the optimum of single or cyclic participation as a noise "
+                "stream with few buffers (over several epochs with replayed seeds, or --shared-seeds). banded, "
+                "banded-toeplitz and bisr take --bands; blt and tvblt take --buffers, or find the fewest that reach "
+                "--wanted-ratio; lowrank takes both. The answer states what is proven about the result: two bounds and "
+                "their scope, or how flat the loss is where the search ended. With --epsilon and --delta the mechanism "
+                "gets its sigma too.",
             .run = cmd_optimize,
         },
     [VERB_ACCOUNT] =
@@ -62,15 +60,14 @@ const verb_row verbs[VERB_TOTAL] = {
                      "account FILE (--delta D | --epsilon E | both) [OPTION]...\n"
                      "account --compose FILE... [--times N,N,...] (--delta D|--epsilon E)",
             .operand = "FILE",
-            .summary = "privacy: (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
+            .summary = "compute (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
             .description =
                 "Two of sigma (or mu = 1/sigma), epsilon and delta give the third; rho-zCDP and delta give epsilon. "
                 "sigma is per unit of sensitivity: a whole run of correlated noise without sampling is one "
-                "composition. With sampling it is per unit of the largest column norm. Every answer says whether "
-                "it is exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE "
-                "gives the strategy, where its bands or entries matter, its adjacency, and sigma if it has one. With "
-                "--first it "
-                "is of the first steps alone, with --tuning of the best of a random number of runs.",
+                "composition. With sampling it is per unit of the largest column norm. Every answer is labelled as "
+                "exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE gives "
+                "the strategy, where its bands or entries matter, its adjacency, and sigma if it has one. --first "
+                "accounts for the first steps only, --tuning for the best of a random number of runs.",
             .run = cmd_account,
         },
     [VERB_CALIBRATE] =
@@ -79,14 +76,12 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "calibrate FILE --epsilon E --delta D -o OUT [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "the sigma of a mechanism file for (epsilon, delta)",
+            .summary = "find the sigma of a mechanism file for (epsilon, delta)",
             .description =
-                "Gives any mechanism FILE, one made of your own matrix too, the least sigma for (epsilon, delta), "
-                "whatever "
-                "sigma it had, and saves it with its guarantee in OUT. With --sampling the file is for batches that "
-                "sampled exactly this way: its sensitivity is then the largest column norm. The sensitivity is "
-                "computed "
-                "again first. Without -o the answer is only printed.",
+                "Gives any mechanism FILE, including one made of your own matrix, the least sigma for (epsilon, "
+                "delta), and saves it with its guarantee in OUT. A sigma in FILE is ignored. With --sampling the "
+                "result is for batches sampled exactly this way: its sensitivity is then the largest column norm. The "
+                "sensitivity is computed again first. Without -o the answer is only printed.",
             .run = cmd_calibrate,
         },
     [VERB_NOISE] =
@@ -95,13 +90,13 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "noise FILE --dim M --rows A:B [OPTION]...\nnoise FILE --dim M --dry-run [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "rows of correlated noise, in order, each once",
+            .summary = "make rows of correlated noise, in order, each once",
             .description =
                 "Writes rows of the noise that the mechanism FILE adds to sums of clipped gradients: row t is clip x "
-                "sigma x sensitivity x row t of W Z. A key gives the same bits for any shard, thread count or place "
-                "of resuming. Without --key-file the key is fresh and forgotten. With --state no row is given twice "
-                "or left out: --rows must begin where the state file says, or, with --replay, before. Whoever has "
-                "the rows can take the noise away again: keep them as secret as the key.",
+                "sigma x sensitivity x row t of W Z. A key gives the same bits for any shard, thread count or resume "
+                "point. Without --key-file the key is fresh and forgotten. With --state no row is given twice or left "
+                "out: --rows must begin where the state file stands, or, with --replay, before. Anybody who has the "
+                "rows can remove the noise: keep them as secret as the key.",
             .run = cmd_noise,
         },
     [VERB_COUNT] =
@@ -110,17 +105,14 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "count FILE [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "private running sums of numbers on standard input",
-            .description =
-                "Reads one row of --columns numbers a line, separated by spaces, tabs or commas, or CSV, and writes "
-                "for "
-                "each a line as soon as it comes: the private running sums (the workload of the mechanism FILE, "
-                "applied "
-                "to the rows with noise) and then their standard deviation. A row is a sum over privacy units, each "
-                "of which adds at most --clip to it in l2 norm; that is the caller's to see to. With --key-file or "
-                "--state the count can end at any moment and be gone on with: the same command gives the lines that "
-                "are missing, each once, with the same bits. Without them the key is fresh and forgotten, so that two "
-                "streams never share noise.",
+            .summary = "publish private running sums of numbers on standard input",
+            .description = "Reads one row of --columns numbers per line, separated by spaces, tabs or commas, or CSV. "
+                           "For each row it immediately writes a line: the private running sums (the workload of the "
+                           "mechanism FILE, applied to the rows with noise) and then their standard deviation. A row "
+                           "is a sum over privacy units, and each unit must add at most --clip to it in l2 norm; you "
+                           "must ensure this. With --key-file or --state you can stop the count at any moment and "
+                           "resume it: the same command gives the missing lines, each once, with the same bits. "
+                           "Without them the key is fresh and forgotten, so two streams never share noise.",
             .run = cmd_count,
         },
     [VERB_QUERY] =
@@ -130,18 +122,14 @@ const verb_row verbs[VERB_TOTAL] = {
                      "query STREAM --mechanism FILE (--cdf | --smooth) [OPTION]...",
             .operand = "STREAM",
             .operands_needed = 1,
-            .summary = "how sure: intervals of totals, ranges and differences of a released stream",
+            .summary = "compute intervals for totals, ranges and differences of a released stream",
             .description =
-                "STREAM is what count has written, FILE the mechanism it had. --range: the sum over the lines A to B, "
-                "both "
-                "included and counted from 1, less that of --minus, with its standard deviation (exact, all "
-                "correlations "
-                "of the noise counted) and the interval at --level. --cdf: the totals of all lines with bands that "
-                "hold "
-                "for all of them together at --level or more. --smooth: all totals, each with an interval of its own: "
-                "no "
-                "linear unbiased estimate of a past total gains from later lines. --monotone: for data that are not "
-                "negative, totals that neither fall nor are below 0. Nothing here costs privacy.",
+                "STREAM is the output of count, FILE the mechanism that it used. --range: the sum over the lines A to "
+                "B, both included and counted from 1, minus that of --minus, with its standard deviation (exact, with "
+                "all correlations of the noise) and the interval at --level. --cdf: the totals of all lines with bands "
+                "that hold for all of them together at --level or more. --smooth: all totals, each with its own "
+                "interval: no linear unbiased estimate of a past total gains from later lines. --monotone: for data "
+                "that are not negative, totals that never decrease and are not below 0. Nothing here costs privacy.",
             .run = cmd_query,
         },
     [VERB_TRAIN] =
@@ -151,16 +139,14 @@ const verb_row verbs[VERB_TOTAL] = {
                      "train FILE --data DIR [OPTION]...\n"
                      "train --data DIR --noiseless [OPTION]...",
             .operand = "FILE",
-            .summary = "train a small model privately, and say how good it became",
+            .summary = "train a small model privately, and print its accuracy",
             .description =
-                "Trains softmax regression or a network of one hidden layer: in each step the gradients of a batch are "
-                "clipped and summed, a row of correlated noise is added, and the optimizer goes on from there. The "
+                "Trains softmax regression or a network of one hidden layer. In each step the gradients of a batch are "
+                "clipped and summed, a row of correlated noise is added, and the optimizer uses the result. The "
                 "mechanism is designed for --epsilon and --delta and two of --steps, --batch and --epochs, or comes "
-                "from a "
-                "FILE; batches are drawn as it assumes. "
-                "Data are IDX files (those of MNIST, plain or gzip) in --data, or CSV. A run with --checkpoint can be "
-                "killed at any moment and gives the same model when it is run again. Weights are private; accuracy is "
-                "that on data which the guarantee does not cover.",
+                "from a FILE; batches are drawn as it assumes. Data are IDX files (those of MNIST, plain or gzip) in "
+                "--data, or CSV. A run with --checkpoint can be killed at any moment and gives the same model when you "
+                "run it again. Weights are private; accuracy is measured on data that the guarantee does not cover.",
             .run = cmd_train,
         },
     [VERB_PREDICT] =
@@ -170,9 +156,9 @@ const verb_row verbs[VERB_TOTAL] = {
                      "predict WEIGHTS --model MODEL --data DIR [OPTION]...",
             .operand = "WEIGHTS",
             .operands_needed = 1,
-            .summary = "what a trained model answers to new examples",
+            .summary = "apply a trained model to new examples",
             .description =
-                "Prints one line per example: the class and its probability by the model whose weights `train -o` "
+                "Prints one line per example: the class and its probability, by the model whose weights `train -o` "
                 "wrote. The model and --scale must be those of the training. The order of the weights: the first "
                 "layer's (outputs x features, row by row), its biases, then the same of the second layer. The weights "
                 "have the privacy of their training; the examples given here get none.",
@@ -184,10 +170,9 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "inspect FILE [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "show what a mechanism file holds",
-            .description =
-                "Shows what a mechanism file holds and claims, as it stands in the file: nothing is computed "
-                "again but the digest, which must match.",
+            .summary = "show the contents of a mechanism file",
+            .description = "Shows the contents and claims of a mechanism file. Nothing is computed again except the "
+                           "digest, which must match.",
             .run = cmd_inspect,
         },
     [VERB_VERIFY] =
@@ -196,14 +181,12 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "verify FILE [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "compute everything that a mechanism file claims again",
+            .summary = "compute every figure of a mechanism file again",
             .description =
-                "Computes sensitivity, losses, bounds and privacy again, by another route where there is one: up to "
-                "2000 steps the decoder is read off the noise stream itself. Checks the digest, and the noise's law "
-                "by a short test. Says what was and what was not proven. Of a ledger FILE: all entries composed, "
-                "against its "
-                "budget. Exit code 3 says that something does not "
-                "hold.",
+                "Computes sensitivity, losses, bounds and privacy again, by another method where there is one: up to "
+                "2000 steps the decoder is read from the noise stream itself. Checks the digest, and the distribution "
+                "of the noise by a short test. Reports what was proven and what was not. For a ledger FILE: composes "
+                "all entries and compares them with its budget. Exit code 3 means that something does not hold.",
             .run = cmd_verify,
         },
     [VERB_AUDIT] =
@@ -212,13 +195,12 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "audit FILE [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "attack a mechanism's noise with planted canaries, for a lower bound on epsilon",
-            .description =
-                "Makes a run of its own, with canaries that are each in or out by a fair coin and a key that is thrown "
-                "away, and guesses the coins from what was released. Prints the epsilon that the guesses, and the size "
-                "of the noise, prove with the confidence asked for. No data and no key of yours is touched. "
-                "Exit code 3 says that the bound is above the claim; a true claim is accused so by "
-                "at most 1 - confidence of all audits. A bound below the claim proves nothing.",
+            .summary = "attack the noise of a mechanism with planted canaries, for a lower bound on epsilon",
+            .description = "Makes a separate run, with canaries that are each in or out with probability 1/2 and a key "
+                           "that is thrown away, and guesses from the release which were in. Prints the epsilon that "
+                           "the guesses, and the size of the noise, prove at the requested confidence. It touches no "
+                           "data and no key of yours. Exit code 3 means that the bound is above the claim; at most 1 - "
+                           "confidence of all audits accuse a true claim. A bound below the claim proves nothing.",
             .run = cmd_audit,
         },
     [VERB_REPORT] =
@@ -228,14 +210,13 @@ const verb_row verbs[VERB_TOTAL] = {
                      "report STREAM --mechanism FILE --out PAGE.html [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
-            .summary = "one page with the statement, the comparison and the pictures",
+            .summary = "write a page with the statement, the comparison and the pictures",
             .description =
-                "Writes a self-contained HTML page about a mechanism file: the privacy statement, the comparison "
-                "with other families at equal privacy, C and its inverse, coefficients, the error of every step "
-                "beside the optimum's, noise against bands and buffers, epsilon against delta, and what it costs. With "
-                "--mechanism about a STREAM that count has written: its totals with bands that hold together at "
-                "--level, "
-                "the ranges asked for with their intervals, and the statement.",
+                "Writes a self-contained HTML page about a mechanism file: the privacy statement, the comparison with "
+                "other families at equal privacy, C and its inverse, coefficients, the error of every step beside the "
+                "optimum's, noise against bands and buffers, epsilon against delta, and the cost. With --mechanism, "
+                "the page is about a STREAM that count wrote: its totals with bands that hold together at --level, the "
+                "requested ranges with their intervals, and the statement.",
             .run = cmd_report,
         },
     [VERB_REPRODUCE] =
@@ -244,19 +225,17 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "reproduce NAME|all [OPTION]...",
             .operand = "NAME",
             .operands_needed = 1,
-            .summary = "the tables of published papers, ours beside theirs",
+            .summary = "compute the tables of published papers, ours beside theirs",
             .description =
                 "Computes the figures of a published table again and compares them with the printed ones: they agree "
-                "within half a unit of the last printed digit, or as the claim of the text says (at most, at least). "
-                "Exit "
-                "code 3 says that one does not. Figures that are "
-                "shown without being compared say why. NAME is all or one of denisov-2022-table-2, "
-                "choquette-choo-2023-table-1, choquette-choo-2023-table-3, choquette-choo-2023-table-6, "
-                "mckenna-2024-example-b.1, mckenna-2024-figure-1a, mckenna-2024-figure-1b, mckenna-2024-figure-2a, "
-                "mckenna-2024-figure-2b, mckenna-2024-figure-6a, mckenna-2024-figure-6b, mckenna-2024-figure-7a, "
-                "mckenna-2024-figure-7b, mckenna-2024-figure-8, mckenna-2024-figure-10a, mckenna-2024-figure-10b, "
-                "mckenna-2024-figure-11, mckenna-2024-memory, mckenna-2024-appendix-i, pillutla-2025-table-2.2, "
-                "pillutla-2025-table-2.3.",
+                "within half a unit of the last printed digit, or as claimed in the text (at most, at least). Exit "
+                "code 3 means that one does not agree. Figures that are shown without being compared have a note with "
+                "the reason. NAME is all or one of denisov-2022-table-2, choquette-choo-2023-table-1, "
+                "choquette-choo-2023-table-3, choquette-choo-2023-table-6, mckenna-2024-example-b.1, "
+                "mckenna-2024-figure-1a, mckenna-2024-figure-1b, mckenna-2024-figure-2a, mckenna-2024-figure-2b, "
+                "mckenna-2024-figure-6a, mckenna-2024-figure-6b, mckenna-2024-figure-7a, mckenna-2024-figure-7b, "
+                "mckenna-2024-figure-8, mckenna-2024-figure-10a, mckenna-2024-figure-10b, mckenna-2024-figure-11, "
+                "mckenna-2024-memory, mckenna-2024-appendix-i, pillutla-2025-table-2.2, pillutla-2025-table-2.3.",
             .run = cmd_reproduce,
         },
     [VERB_BENCH] =
@@ -264,13 +243,11 @@ const verb_row verbs[VERB_TOTAL] = {
             .name = "bench",
             .usage = "bench [NAME] [OPTION]...",
             .operand = "NAME",
-            .summary = "timings, as ratios to something measured in the same run",
+            .summary = "measure times, as ratios to something measured in the same run",
             .description =
                 "Runs the benchmarks, or the one called NAME: optimum, optimizers or noise. Every row is a median of "
-                "repeats "
-                "and is "
-                "compared with a limit or a peer that was timed in the same run. Debian's OpenBLAS may mistake the "
-                "processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",
+                "repeats and is compared with a limit or a peer measured in the same run. Debian's OpenBLAS may not "
+                "recognize the processor: set OPENBLAS_CORETYPE where LAPACK is the peer.",
             .run = cmd_bench,
         },
     [VERB_HELP] =
@@ -279,7 +256,7 @@ const verb_row verbs[VERB_TOTAL] = {
             .usage = "help [VERB]\nhelp --man\nhelp --completion bash|zsh",
             .operand = "VERB",
             .summary = "explain a verb, print the manual page or a completion script",
-            .description = "Without anything, lists the verbs. With a VERB, explains it and its options.",
+            .description = "Without a VERB, lists the verbs. With a VERB, explains it and its options.",
             .run = cmd_help,
         },
 };

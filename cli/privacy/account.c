@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/account.h"
 
+#include "letters.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,21 +10,20 @@
 static void add_first(text_buffer *t, const arguments *given, const account *a) {
     text_add(
         t,
-        "This is of the first %lld of %lld steps alone, for an end that was fixed before the run. A stop that looked "
-        "at results or at the data to decide must state the epsilon of the whole run, which covers every stop.\n",
+        "This is for the first %lld of %lld steps only, with an end that was fixed before the run. If you looked at "
+        "results or data to decide when to stop, state the epsilon of the whole run, which covers every stop.\n",
         (long long)given->count[OPTION_FIRST], (long long)dpmf_strategy_steps(dpmf_mechanism_strategy(a->mechanism)));
 }
 
 static void add_tuning(text_buffer *t, const arguments *given, const account *a) {
-    text_add(
-        t,
-        "The best of a random number of runs (%s, %.4g on average), best by any score, is (epsilon, "
-        "delta)-differentially private with epsilon = %.6g and delta = %.6g, an upper bound (Papernot and "
-        "Steinke 2022), provided that the number is drawn afresh from that law, that the settings of every run are "
-        "drawn at random from one list that does not depend on the data, and that nothing but the best is "
-        "released.\nOne run by itself: ",
-        option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
-        rounded_up(a->tuned.delta));
+    text_add(t,
+             "The best of a random number of runs (%s, %.4g on average), best by any score, is (epsilon, "
+             "delta)-differentially private with epsilon = %.6g and delta = %.6g, an upper bound (Papernot and Steinke "
+             "2022), if the number is freshly drawn from this distribution, if the settings of every run are drawn at "
+             "random from one list that does not depend on the data, and if only the best is released.\n"
+             "One run alone: ",
+             option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
+             rounded_up(a->tuned.delta));
 }
 
 void account_statement(const arguments *given, account *a) {
@@ -118,7 +119,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     table_text(t, "sampling", sampling);
     table_integer(t, "compositions", steps_of(a));
-    if (a->how.unconditional) table_integer(t, "coins of the test", (int64_t)a->how.seed);
+    if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
     if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
@@ -126,10 +127,10 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
         text_add(t, "1e-%-7d%.9g\n", i + 1, a->curve[i]);
     if (a->observed.asked) observed_table(t, &a->observed);
-    text_add(t, "\n%s", a->statement);
+    add_words(t, terminal_alphabet(), "\n%s", a->statement);
     if (a->observed.asked) {
         text_add(t, "\n");
-        observed_statement(t, &a->observed);
+        observed_statement(t, &a->observed, terminal_alphabet());
         text_add(t, "\n");
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/compose.h"
 
+#include "letters.h"
 #include "output.h"
 #include "privacy/ledger.h"
 #include "problem.h"
@@ -77,7 +78,8 @@ static int check_options(const arguments *given) {
         OPTION_SEED,      OPTION_WARM,  OPTION_UNCONDITIONAL, OPTION_FIRST,    OPTION_TUNING};
     for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
         if (option_given(given, idle[i]))
-            return fail(EXIT_USAGE, "--compose takes its runs from the FILEs: without --%s", options[idle[i]].name);
+            return fail(EXIT_USAGE, "--compose takes its runs from the FILEs: --%s is not accepted with it",
+                        options[idle[i]].name);
     if (option_given(given, OPTION_SAMPLING))
         return fail(EXIT_USAGE, "--compose: the samplings are those of the FILEs");
     if (option_given(given, OPTION_DELTA) == option_given(given, OPTION_EPSILON))
@@ -116,21 +118,18 @@ static int compute(const arguments *given, composition *c) {
 static const char *condition_of(const composition *c) {
     const part *first = &c->parts[0];
     if (!(c->found.total_mu > 0.0))
-        return "provided that which runs were made did not depend on what earlier ones released, and that each was "
-               "sampled "
-               "as its file says";
+        return "if the choice of runs did not depend on what earlier runs released, and if each was sampled as its "
+               "file describes";
     if (c->count == 1 && first->mechanism == NULL && dpmf_ledger_budget_epsilon(first->entries) > 0.0)
-        return "also where runs were chosen in view of what earlier ones released: all are Gaussian, and every one was "
-               "entered under a budget that was fixed beforehand (a filter for Gaussian privacy, Smith and Thakurta "
-               "2022)";
-    return "provided that which runs were made did not depend on what earlier ones released (all are Gaussian: a "
-           "ledger with a "
+        return "even if runs were chosen by what earlier runs released: all are Gaussian, and each was entered under a "
+               "budget that was fixed beforehand (a filter for Gaussian privacy, Smith and Thakurta 2022)";
+    return "if the choice of runs did not depend on what earlier runs released (all are Gaussian: a ledger with a "
            "budget would allow that)";
 }
 
-static void add_statement(text_buffer *t, const composition *c) {
-    text_add(
-        t,
+static void add_statement(text_buffer *t, alphabet how, const composition *c) {
+    add_words(
+        t, how,
         "All noisy outputs of these runs together are (epsilon, delta)-differentially private with epsilon = %.6g and "
         "delta = %.6g, %s. The figure is %s (%s).",
         rounded_up(c->found.epsilon), rounded_up(c->found.delta), condition_of(c),
@@ -170,7 +169,7 @@ static void print_json(text_buffer *t, const composition *c) {
     for (int i = 0; i < c->count; ++i)
         json_part(t, &c->parts[i]);
     json_close(t, ']');
-    add_statement(&statement, c);
+    add_statement(&statement, ALPHABET_ASCII, c);
     json_text(t, "statement", statement.bytes);
     text_free(&statement);
     json_end(t);
@@ -185,7 +184,7 @@ static void print_table(text_buffer *t, const composition *c, bool of_epsilon) {
     for (int i = 0; i < c->count; ++i)
         text_add(t, "%-14.6g %-6lld %s\n", c->parts[i].epsilon, (long long)c->parts[i].times, c->parts[i].path);
     text_add(t, "\n");
-    add_statement(t, c);
+    add_statement(t, terminal_alphabet(), c);
     text_add(t, "\n");
 }
 

@@ -103,9 +103,8 @@ static void logarithmic(text_buffer *t, const column_pair *pair, const char *nam
     legend_dot(t, 1, true, "negative");
     legend_end(t);
     figure_caption(t,
-                   "Entries of %s by lag, logarithmic on both axes, of more lags than can be drawn the largest of each "
-                   "few; the entry "
-                   "at lag 0 is %s.",
+                   "Entries of %s by lag, logarithmic on both axes; with too many lags to draw, the largest of each "
+                   "group; the entry at lag 0 is %s.",
                    name, pretty(pair->first[0], 6, zero));
     numbers(t, &first, pair->first[0]);
     figure_end(t);

@@ -73,9 +73,11 @@ static dpmf_status run_design(report *r) {
     }
     dpmf_status status = dpmf_design_create(r->workload, &how, &r->design);
     if (status != DPMF_OK) return status;
-    if (!same) says(r, "The candidates are for whole passes over the data, which the file's setting is not exactly.");
+    if (!same)
+        says(r, "The candidates are for whole passes over the data, but the file's setting is not a whole number of "
+                "passes.");
     if (r->sampled && !amplified(r))
-        says(r, "The candidates use no sampling: none is known for the file's kind of it.");
+        says(r, "The candidates use no sampling: none is known for the file's kind of sampling.");
     return DPMF_OK;
 }
 
@@ -153,7 +155,8 @@ static int compare_closed_forms(report *r) {
     double sigma = r->best_scale;
     int code = 0;
     if (sigma <= 0.0) {
-        says(r, "The file has sampling and no epsilon: nothing says at which noise another mechanism is as private.");
+        says(r, "The file has sampling and no epsilon: it is not known at which noise another mechanism is equally "
+                "private.");
         return 0;
     }
     for (size_t i = 0; code == 0 && i < sizeof closed_forms / sizeof *closed_forms; ++i) {

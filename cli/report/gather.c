@@ -23,7 +23,7 @@ void report_note(report *r, const char *format, ...) {
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     text_add(&r->notes, "<li>");
-    html_text(&r->notes, text);
+    html_words(&r->notes, text);
     text_add(&r->notes, "</li>\n");
 }
 

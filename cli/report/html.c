@@ -2,6 +2,8 @@
 /* Text and numbers as HTML. */
 #include "report/html.h"
 
+#include "letters.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +41,16 @@ void html_text(text_buffer *t, const char *text) {
             text_add_bytes(t, (const char *)c, length);
         c += length > 0 ? length : 1;
     }
+}
+
+void html_words(text_buffer *t, const char *sentences) {
+    text_buffer words = {0};
+    add_words(&words, ALPHABET_GREEK, "%s", sentences);
+    if (words.failed)
+        t->failed = true;
+    else
+        html_text(t, words.bytes == NULL ? "" : words.bytes);
+    text_free(&words);
 }
 
 /* ---- numbers ---- */

@@ -196,8 +196,8 @@ int section_matrices(report *r, text_buffer *t) {
     bool square = dpmf_strategy_rows(r->strategy) == r->steps;
     int code = 0;
     section_begin(t, "matrices", square ? "The matrices C and C⁻¹" : "The matrices C and W",
-                  "Row t of the second says how the independent normal rows Z are mixed into the noise of step t: "
-                  "negative entries take back noise that earlier steps added.");
+                  "Row t of the second matrix mixes the independent normal rows Z into the noise of step t: negative "
+                  "entries cancel noise that earlier steps added.");
     text_add(t, "<div class=\"pair\">\n");
     for (int inverse = 0; code == 0 && inverse <= 1; ++inverse) {
         matrix m;

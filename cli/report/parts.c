@@ -46,9 +46,9 @@ static void add_runs(const report *r, text_buffer *t) {
 }
 
 void table_parts(const report *r, text_buffer *t) {
-    text_add(t, "<h3>A part of the run, and several runs</h3>\n<p>At the same noise and delta. A stop that looked at "
-                "results or "
-                "data has the epsilon of the whole run. Simulated accounts have none of these.</p>\n");
+    text_add(t, "<h3>A part of the run, and several runs</h3>\n"
+                "<p>At the same noise and δ. If you looked at results or data to decide when to stop, the ε of the "
+                "whole run holds. Simulated accounts have none of these.</p>\n");
     table_begin(t, "epsilon of a part of the run and of several runs", "Released|#ε|Kind|By");
     add_first(r, t, r->steps / 4);
     add_first(r, t, r->steps / 2);

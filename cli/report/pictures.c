@@ -53,7 +53,7 @@ static void picture_steps(const report *r, text_buffer *t) {
     legend_line(t, 1, "this file, RMS %s", pretty(rms, 5, text));
     if (r->best != NULL) legend_line(t, 2, "%s, RMS %s", r->best_name, pretty(r->best_rms, 5, text));
     if (bound > 0.0)
-        legend_line(t, 3, "RMS that none%s can beat: %s (lower bound)", r->sampled ? " without sampling" : "",
+        legend_line(t, 3, "RMS that no mechanism%s can beat: %s (lower bound)", r->sampled ? " without sampling" : "",
                     pretty(bound, 5, text));
     legend_end(t);
     figure_caption(
@@ -118,8 +118,8 @@ static void optimum_words(const report *r, text_buffer *t) {
         }
         text_add(t, ". ");
         if (!single)
-            html_text(t, "With several participations of one unit, mechanisms outside that class may do better, this "
-                         "file's among them.");
+            html_text(t, "With several participations of one unit, mechanisms outside that class may do better, "
+                         "including this file's.");
     }
     text_add(t, "</p>\n");
 }
@@ -127,7 +127,7 @@ static void optimum_words(const report *r, text_buffer *t) {
 void section_steps(const report *r, text_buffer *t) {
     section_begin(t, "steps", "Step by step, beside the optimum", NULL);
     if (r->per_step == NULL) {
-        text_add(t, "<p>The errors of single steps could not be computed; the notes below say why.</p>\n");
+        text_add(t, "<p>The errors of single steps could not be computed; the notes below give the reason.</p>\n");
         section_end(t);
         return;
     }
@@ -175,7 +175,7 @@ static void picture_curve(const report *r, text_buffer *t) {
     legend_line(t, 1, "this file (%s)", dpmf_kind_name(r->privacy.kind));
     if (known) legend_line(t, 2, "the same noise if the sampling were known (upper bound)");
     legend_end(t);
-    const char *marked = r->claimed ? "the pair that the file claims" : "the delta chosen for this page";
+    const char *marked = r->claimed ? "the pair that the file claims" : "the δ chosen for this page";
     if (r->privacy.confidence > 0.0)
         figure_caption(t,
                        "For the one noise multiplier of the file. Each point holds with probability %g over its own "
@@ -210,8 +210,8 @@ void section_curve(const report *r, text_buffer *t) {
     if (r->curve_points < 2) {
         text_add(t, "<p>%s</p>\n",
                  r->sigma > 0.0 ? "The curve could not be computed in this setting."
-                                : "A mechanism without sigma has no curve. Calibrate it, or read one off with "
-                                  "<code>dpmf account FILE --sigma S --delta D --curve</code>.");
+                                : "A mechanism without σ has no curve. Calibrate it, or compute one with <code>dpmf "
+                                  "account FILE --sigma S --delta D --curve</code>.");
         section_end(t);
         return;
     }

@@ -79,8 +79,9 @@ static int section_ranges(const arguments *given, const released *r, text_buffer
     if (status != DPMF_OK) return fail_status(status, NULL);
     list = strdup(given->text[OPTION_RANGE]);
     if (list == NULL) return fail_memory();
-    section_begin(t, "ranges", "Ranges",
-                  "Sums over some lines, both ends included. Deviations are exact, and each interval holds by itself.");
+    section_begin(
+        t, "ranges", "Ranges",
+        "Sums over some lines, both ends included. Deviations are exact, and each interval holds separately.");
     table_begin(t, "ranges with their intervals", heads);
     for (char *rest = NULL, *part = strtok_r(list, ",", &rest); part != NULL && code == 0;
          part = strtok_r(NULL, ",", &rest))
@@ -93,7 +94,7 @@ static int section_ranges(const arguments *given, const released *r, text_buffer
 
 static void section_promise(const arguments *given, const released *r, text_buffer *t) {
     char epsilon[NUMBER], delta[NUMBER], count[NUMBER], clip[NUMBER];
-    section_begin(t, "statement", "What is promised", NULL);
+    section_begin(t, "statement", "Guarantee", NULL);
     text_add(t, "<div class=\"statement\"><p>");
     if (dpmf_mechanism_epsilon(r->mechanism) > 0.0)
         text_add(t, "The %s lines together are (%s, %s)-differentially private", pretty_count(r->lines, count),
@@ -105,13 +106,12 @@ static void section_promise(const arguments *given, const released *r, text_buff
     text_add(t, " for units that each add at most %s to a line, in l2 norm, and take part as <code>",
              pretty(given->number[OPTION_CLIP], 6, clip));
     html_text(t, dpmf_participation_text(dpmf_mechanism_participation(r->mechanism)));
-    text_add(
-        t,
-        "</code> says, under <code>%s</code> adjacency.</p><p>Mechanism: <code>%s</code>, digest <code>%.16s…</code>. "
-        "Everything on this page is computed from the released lines and the mechanism; it costs no "
-        "privacy.</p></div>\n",
-        dpmf_adjacency_name(dpmf_mechanism_adjacency(r->mechanism)), dpmf_strategy_family(r->strategy),
-        dpmf_mechanism_digest(r->mechanism));
+    text_add(t,
+             "</code> describes, under <code>%s</code> adjacency.</p><p>Mechanism: <code>%s</code>, digest "
+             "<code>%.16s…</code>. Everything on this page is computed from the released lines and the mechanism; it "
+             "costs no privacy.</p></div>\n",
+             dpmf_adjacency_name(dpmf_mechanism_adjacency(r->mechanism)), dpmf_strategy_family(r->strategy),
+             dpmf_mechanism_digest(r->mechanism));
     section_end(t);
 }
 

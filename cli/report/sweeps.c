@@ -149,7 +149,7 @@ static void picture_sweep(const report *r, text_buffer *t, const rival **memory)
     legend_end(t);
     figure_caption(t, "%s%s%s",
                    along_bands ? "Noise against the diagonals of C that are not zero (of C⁻¹ for bisr)."
-                               : "Noise against the rows that a stream keeps in memory, its own row counted.",
+                               : "Noise against the rows that a stream keeps in memory, including its own row.",
                    left_out > 0 ? " Single mechanisms with more than four times the least noise are left out." : "",
                    own ? " The ring is the mechanism of this file." : "");
     sweep_numbers(r, t);
@@ -158,8 +158,8 @@ static void picture_sweep(const report *r, text_buffer *t, const rival **memory)
 
 void section_sweeps(const report *r, text_buffer *t) {
     section_begin(t, "sweeps", "Noise against bands and buffers",
-                  r->equal_privacy ? "What more bands or more buffers buy, all at the same privacy."
-                                   : "What more bands or more buffers buy, all at sigma = 1.");
+                  r->equal_privacy ? "The gain from more bands or more buffers, all at the same privacy."
+                                   : "The gain from more bands or more buffers, all at σ = 1.");
     const rival **memory = allocate(r->rival_count, sizeof *memory);
     bool bands = false;
     for (int64_t i = 0; i < r->rival_count; ++i)
@@ -216,8 +216,7 @@ static void picture_memory(const report *r, text_buffer *t) {
     text_add(t, "</svg>\n");
     figure_caption(t,
                    "Memory of each mechanism's noise stream for rows of %s numbers, float32; the number after a name "
-                   "is its bands, the lengths of the bars are "
-                   "logarithmic. The other colour is this file's.",
+                   "is its bands, the lengths of the bars are logarithmic. This file has the other colour.",
                    pretty_count(r->dim, text));
     figure_end(t);
 }
@@ -232,17 +231,17 @@ static void cost_table(const report *r, text_buffer *t) {
     char text[NUMBER], overhead[NUMBER + 8];
     table_begin(t, "cost of the noise", "This file|#Figure|Kind");
     cost_row(t, "Rows kept (buffers)", pretty_count(dpmf_strategy_buffers(r->strategy), text), "exact", "sure");
-    cost_row(t, "Numbers of a row", pretty_count(r->dim, text),
+    cost_row(t, "Numbers in a row", pretty_count(r->dim, text),
              option_given(r->given, OPTION_DIM) ? "as given" : "assumed; --dim changes it", "");
     if (r->memory > 0) {
-        cost_row(t, "Memory, all of it", pretty_bytes(r->memory, text), "exact", "sure");
+        cost_row(t, "Memory, total", pretty_bytes(r->memory, text), "exact", "sure");
         cost_row(t, "of it buffers", pretty_bytes(r->memory_buffers, text), "exact", "sure");
     }
     const dpmf_strategy *s = r->strategy;
     const bool by_step = dpmf_strategy_streams(s) || dpmf_strategy_buffers(s) < dpmf_strategy_steps(s) - 1;
     cost_row(t, "Noise made step by step", by_step ? "yes" : "no, all rows in advance", "exact", "sure");
     if (dpmf_strategy_normals(s) > 1)
-        cost_row(t, "Normal numbers a number", pretty(dpmf_strategy_normals(s), 3, text), "exact", "sure");
+        cost_row(t, "Normal numbers per number", pretty(dpmf_strategy_normals(s), 3, text), "exact", "sure");
     for (int64_t i = 0; i < r->rival_count; ++i) {
         const dpmf_candidate *c = &r->rivals[i].is;
         if (!r->rivals[i].own) continue;
@@ -251,7 +250,7 @@ static void cost_table(const report *r, text_buffer *t) {
             cost_row(t, "Time of a step", pretty_seconds(c->seconds_per_step, text), "measured here", "guess");
             cost_row(t, "of independent noise's", overhead, "measured here", "guess");
         } else {
-            cost_row(t, "Time of a step", "–", "not measured; --max-overhead does", "");
+            cost_row(t, "Time of a step", "–", "not measured; use --max-overhead", "");
         }
     }
     table_end(t);
@@ -263,8 +262,8 @@ static void time_table(const report *r, text_buffer *t) {
     for (int64_t i = 0; i < r->rival_count; ++i)
         any = any || r->rivals[i].is.seconds_per_step > 0.0;
     if (!any) return;
-    text_add(t, "<h3>Time of a step, measured while this page was made</h3>\n");
-    table_begin(t, "time of a step", "Mechanism|#Time of a step|#Over independent noise|#Noise, RMS");
+    text_add(t, "<h3>Time per step, measured while this page was made</h3>\n");
+    table_begin(t, "time of a step", "Mechanism|#Time per step|#Over independent noise|#Noise, RMS");
     for (int64_t i = 0; i < r->rival_count; ++i) {
         const dpmf_candidate *c = &r->rivals[i].is;
         if (c->swept || c->seconds_per_step <= 0.0) continue;
@@ -278,7 +277,7 @@ static void time_table(const report *r, text_buffer *t) {
 }
 
 void section_cost(const report *r, text_buffer *t) {
-    section_begin(t, "cost", "What the noise costs", NULL);
+    section_begin(t, "cost", "Cost of the noise", NULL);
     text_add(t, "<div class=\"pair\">\n<div>");
     cost_table(r, t);
     text_add(t, "</div>\n");

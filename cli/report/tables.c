@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report: the title, the statement, the key figures and the comparison. */
+#include "letters.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -51,22 +52,22 @@ static void statement_line(text_buffer *t, char *line) {
 static void statement(const report *r, text_buffer *t) {
     text_add(t, "<div class=\"statement\">");
     if (!r->accounted) {
-        text_add(
-            t, "<p><strong>This mechanism has no noise multiplier yet.</strong> It promises no privacy until sigma is "
-               "chosen; figures of noise on this page are for sigma = 1.</p></div>\n");
+        text_add(t, "<p><strong>This mechanism has no noise multiplier yet.</strong> It promises no privacy until you "
+                    "choose σ; figures of noise on this page are for σ = 1.</p></div>\n");
         return;
     }
-    for (const char *line = r->statement; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
-        char one[STATEMENT_MOST];
-        memcpy(one, line, length);
-        one[length] = '\0';
-        statement_line(t, one);
-        line += length + (line[length] == '\n');
+    text_buffer letters = {0};
+    add_words(&letters, ALPHABET_GREEK, "%s", r->statement);
+    for (char *line = letters.bytes; line != NULL && *line != '\0';) {
+        char *end = line + strcspn(line, "\n");
+        const bool more = *end == '\n';
+        *end = '\0';
+        statement_line(t, line);
+        line = end + more;
     }
-    if (!r->claimed)
-        text_add(t, "<p>The file has sigma but claims no epsilon: delta = %g was chosen for this page.</p>\n",
-                 r->delta);
+    t->failed = t->failed || letters.failed;
+    text_free(&letters);
+    if (!r->claimed) text_add(t, "<p>The file has σ but claims no ε: δ = %g was chosen for this page.</p>\n", r->delta);
     text_add(t, "</div>\n");
 }
 
@@ -87,7 +88,7 @@ static void privacy_tiles(const report *r, text_buffer *t) {
         return;
     }
     tile_begin(t, "epsilon ε", pretty(r->claimed ? dpmf_mechanism_epsilon(r->mechanism) : r->privacy.epsilon, 5, text));
-    text_add(t, r->claimed ? "as the file claims; found again: %s " : "%s ", pretty(r->privacy.epsilon, 6, text));
+    text_add(t, r->claimed ? "claimed by the file; computed again: %s " : "%s ", pretty(r->privacy.epsilon, 6, text));
     html_kind(t, r->privacy.kind);
     if (r->privacy.confidence > 0.0) text_add(t, " at confidence %g", r->privacy.confidence);
     tile_end(t);
@@ -137,7 +138,7 @@ static void tiles(const report *r, text_buffer *t) {
     tile_end(t);
     if (r->memory > 0) {
         tile_begin(t, "memory of the noise", pretty_bytes(r->memory, text));
-        text_add(t, "%s numbers a row, float32 ", pretty_count(r->dim, text));
+        text_add(t, "%s numbers per row, float32 ", pretty_count(r->dim, text));
         html_badge(t, "sure", "exact");
         tile_end(t);
     }
@@ -270,7 +271,7 @@ static void list_lines(text_buffer *t, const char *text) {
         snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
         if (length > 0) {
             text_add(t, "<li>");
-            html_text(t, line);
+            html_words(t, line);
             text_add(t, "</li>\n");
         }
         text += length + (text[length] == '\n');
@@ -281,23 +282,21 @@ static void list_lines(text_buffer *t, const char *text) {
 static void comparison_words(const report *r, text_buffer *t) {
     if (r->compared[0] != '\0') {
         text_add(t, "<p>");
-        html_text(t, r->compared);
+        html_words(t, r->compared);
         text_add(t, "</p>\n");
     }
     if (r->design == NULL || !r->claimed) return;
-    text_add(t, "<h3>What a design for this setting says now</h3>\n");
+    text_add(t, "<h3>Notes of a new design for this setting</h3>\n");
     list_lines(t, dpmf_design_why(r->design));
 }
 
 void section_comparison(const report *r, text_buffer *t) {
     double least = HUGE_VAL, most = 0.0;
-    section_begin(
-        t, "comparison", r->equal_privacy ? "Compared at equal privacy" : "Compared by loss",
-        r->equal_privacy
-            ? "Every mechanism below is calibrated to the same epsilon and delta, for the same steps, workload "
-              "and data. What differs is the noise: lower is better."
-            : "The file claims no epsilon, so losses are compared, as noise at sigma = 1. Without sampling "
-              "the same sigma gives every mechanism the same privacy: lower is better.");
+    section_begin(t, "comparison", r->equal_privacy ? "Compared at equal privacy" : "Compared by loss",
+                  r->equal_privacy ? "Every mechanism below is calibrated to the same ε and δ, for the same steps, "
+                                     "workload and data. Only the noise differs: lower is better."
+                                   : "The file claims no ε, so losses are compared, as noise at σ = 1. Without "
+                                     "sampling the same σ gives every mechanism the same privacy: lower is better.");
     for (int64_t i = 0; i < r->rival_count; ++i) {
         if (r->rivals[i].is.swept) continue;
         least = fmin(least, r->rivals[i].is.noise_rms);
@@ -312,13 +311,11 @@ void section_comparison(const report *r, text_buffer *t) {
     for (int64_t i = 0; i < r->rival_count; ++i)
         if (!r->rivals[i].is.swept) rival_row(r, t, &r->rivals[i], least, most);
     table_end(t);
-    text_add(
-        t,
-        "<p class=\"lead\">Noise is σ × loss, for clip norm 1. Loss / bound is over the proven lower bound for any "
-        "mechanism without sampling; 1 is optimal, and with sampling less than 1 is possible. "
-        "Memory is that of a noise stream as float32. Bars end at %d times the least noise; a dotted one goes "
-        "on.</p>\n",
-        BAR_MOST);
+    text_add(t,
+             "<p class=\"lead\">Noise is σ × loss, for clip norm 1. Loss / bound is over the proven lower bound for "
+             "any mechanism without sampling; 1 is optimal, and with sampling less than 1 is possible. Memory is that "
+             "of a noise stream as float32. Bars end at %d times the least noise; a dotted bar is longer.</p>\n",
+             BAR_MOST);
     comparison_words(r, t);
     section_end(t);
 }

@@ -15,9 +15,8 @@ static const char *participation_words(dpmf_participation_kind kind) {
     case DPMF_PARTICIPATION_SINGLE:
         return "Each unit's data are used in one step at most.";
     case DPMF_PARTICIPATION_CYCLIC:
-        return "The data are passed in a fixed order: a unit is used in steps that are a fixed number of steps apart, "
-               "and "
-               "in no others.";
+        return "The data are used in a fixed order: a unit is used in steps that are a fixed number of steps apart, "
+               "and in no others.";
     case DPMF_PARTICIPATION_MIN_SEPARATION:
         return "A unit's data are used a limited number of times, and any two of them are far enough apart.";
     case DPMF_PARTICIPATION_SHUFFLED:
@@ -33,8 +32,8 @@ static void assumptions(const report *r, text_buffer *t) {
     assumption(
         t, "Each unit's contribution to one step has an l2 norm of at most the clip norm; the noise is scaled by it.");
     if (r->sampled)
-        assumption(t, "Batches are drawn as the sampling says, with real randomness that stays secret. A shuffled data "
-                      "loader is not that.");
+        assumption(t, "Batches are sampled exactly as stated, with real randomness that is kept secret. A shuffled "
+                      "data loader does not do this.");
     else
         assumption(t, participation_words(dpmf_participation_get_kind(r->participation)));
     assumption(t, "Every row of noise is used once, for one sum, and its key stays secret.");
@@ -42,16 +41,17 @@ static void assumptions(const report *r, text_buffer *t) {
     assumption(
         t, "Hyper-parameters chosen on the same data, and anything else released from them, are not accounted for.");
     if (r->held.sensitivity.kind != DPMF_EXACT)
-        assumption(t,
-                   "The sensitivity is an upper bound: the guarantee holds, and the noise may be more than is needed.");
+        assumption(
+            t, "The sensitivity is an upper bound: the guarantee holds, and there may be more noise than necessary.");
     if (!option_given(r->given, OPTION_DIM))
-        assumption(t, "Memory is for rows of a million numbers; --dim gives the size of the model.");
+        assumption(t, "Memory is for rows of a million numbers; use --dim for the size of your model.");
     text_add(t, "</ul>\n");
 }
 
 static void notes(const report *r, text_buffer *t) {
     if (r->notes.length == 0) return;
-    text_add(t, "<h3>To see to</h3>\n<ul class=\"notes\">\n");
+    text_add(t, "<h3>Before you train</h3>\n"
+                "<ul class=\"notes\">\n");
     text_add_bytes(t, r->notes.bytes, r->notes.length);
     text_add(t, "</ul>\n");
 }
@@ -81,10 +81,11 @@ static void shell_name(text_buffer *t, const char *name) {
 }
 
 static void checks(const report *r, text_buffer *t) {
-    text_add(
-        t, "<h3>How to verify it</h3>\n<p>Nothing here has to be believed. The first command computes everything that "
-           "the file claims again, from its coefficients alone and by other routes where there are any; the second "
-           "prints what it holds, and the digest, which must be the one above.</p>\n<pre><code>dpmf verify ");
+    text_add(t, "<h3>How to verify it</h3>\n"
+                "<p>You do not have to trust this page. The first command computes every figure of the file again, "
+                "from its coefficients alone and by other methods where there are any. The second prints the contents "
+                "of the file and its digest, which must be the one above.</p>\n"
+                "<pre><code>dpmf verify ");
     shell_name(t, r->name);
     text_add(t, "\ndpmf inspect ");
     shell_name(t, r->name);

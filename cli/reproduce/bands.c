@@ -115,7 +115,7 @@ static const published_claim figure_2a_claims[] = {
         .value = claim_over_full,
         AT_16384(1.0, 32),
         .bands = 1,
-        .note = "nearly the same, says the text, without a number",
+        .note = "nearly the same (the text gives no number)",
     },
     {
         .label = "not amplified / DP-SGD, 512 epochs",
@@ -167,7 +167,7 @@ static const published_claim figure_8_claims[] = {
         .unclaimed = true,
         .value = claim_over_full,
         AT_16384(8.0, 8),
-        .note = "16 epochs are said to be needed; 8 are enough with 256 bands",
+        .note = "16 epochs are needed in the text; 8 are enough with 256 bands",
     },
     {
         .label = "128 bands / full batch, 8 epochs",
@@ -183,7 +183,7 @@ static const published_claim figure_8_claims[] = {
         .value = claim_over_full,
         AT_16384(8.0, 256),
         .bands = 1,
-        .note = "near it, says the text, without a number",
+        .note = "near it (the text gives no number)",
     },
     {
         .label = "amplified: falls with the epochs, largest quotient",

@@ -200,7 +200,7 @@ static const published_claim figure_10b_claims[] = {
         .value = claim_at_any_separation,
         .bands = 200,
         OVER(MADE_BANDED, MADE_TAPERED),
-        .note = "differences are small, says the text, without a number",
+        .note = "differences are small (the text gives no number)",
     },
 };
 

@@ -123,7 +123,7 @@ static const published_claim figure_2b_claims[] = {
         .label = "noise with epsilon sqrt(n)/k bands over the best, epsilon up to 4: the largest",
         .value = claim_rule,
         .steps = STEPS_2B,
-        .note = "near-optimal, says the text, without a number; the best is about twice the rule",
+        .note = "near-optimal (the text gives no number); the best is about twice the rule",
     },
     {
         .label = "best number of bands, epsilon = 16, 1 epoch",
@@ -131,7 +131,7 @@ static const published_claim figure_2b_claims[] = {
         .epsilon = 16.0,
         .steps = STEPS_2B,
         .epochs = 1,
-        .note = "may be too many to handle, says the text: it is all of them",
+        .note = "may be too many to handle, according to the text: it is all of them",
     },
     {
         .label = "2 bands or more / DP-SGD, epsilon = 16, 1 epoch: the largest",
@@ -194,14 +194,14 @@ static const published_claim figure_6a_claims[] = {
         .label = "not amplified / DP-SGD, 512 epochs, epsilon = 1",
         .value = claim_unamplified_over_sgd,
         AT_16384(1.0, 512),
-        .note = "similar with many epochs, says the text, without a number",
+        .note = "similar with many epochs (the text gives no number)",
     },
     {
         .label = "not amplified / full batch, 512 epochs, epsilon = 1",
         .value = claim_over_full,
         AT_16384(1.0, 512),
         .bands = -1,
-        .note = "nearly that of full batches, says the text, without a number",
+        .note = "nearly that of full batches (the text gives no number)",
     },
 };
 

@@ -86,13 +86,17 @@ static void add_table_markdown(text_buffer *t, const cell *cells) {
 
 void add_cells_markdown(text_buffer *t, const cell *cells, int64_t count, double perturb) {
     int64_t i = 0;
-    text_add(t, "# Published tables and figures, reproduced\n\n"
-                "Made by `dpmf reproduce all --markdown`. Each cell is our figure and, in brackets, the paper's as it "
-                "is printed;\n\"at most\" and \"at least\" are what the paper says, and what is compared. All are for "
-                "prefix sums unless they say so,\nand every loss includes the sensitivity. **Bold**: not within half a "
-                "unit of the paper's last digit, or not on the side\nthat it claims. "
-                "\\*: shown beside the paper's, not compared; the note says why.\n`dpmf reproduce all --perturb 0.01` "
-                "shows the comparison fail.\n\n");
+    text_add(t, "# Published tables and figures, reproduced\n"
+                "\n"
+                "Made by `dpmf reproduce all --markdown`. Each cell has our figure and, in brackets, the figure "
+                "printed in the paper.\n"
+                "\"at most\" and \"at least\" are claims of the paper, and are compared as such. All are for prefix "
+                "sums unless noted,\n"
+                "and every loss includes the sensitivity. **Bold**: not within half a unit of the paper's last digit, "
+                "or not on the claimed\n"
+                "side. \\*: shown beside the paper's, not compared; the note gives the reason.\n"
+                "`dpmf reproduce all --perturb 0.01` makes the comparison fail on purpose.\n"
+                "\n");
     add_confession(t, perturb);
     add_summary(t, cells, count);
     for (; i < count && cells[i].omission == NULL; i += count_cells(cells[i].table))

@@ -46,7 +46,7 @@ static const published_column table_2_2_columns[] = {
         .optimize = true,
         .buffers = FOUR,
         .or_less = true,
-        .note = "ours with 4 buffers; the paper does not say how many it has, and less is better",
+        .note = "ours with 4 buffers; the paper does not give its number, and less is better",
         .printed = {"1.723", "1.944", "2.168", "2.391", "2.61", "2.832", "3.054", "3.273", "3.494", "3.716", "3.939"},
     },
     {
@@ -87,7 +87,7 @@ static const published_column table_2_3_columns[] = {
         .optimize = true,
         .buffers = FOUR,
         .or_less = true,
-        .note = "ours with 4 buffers; the paper does not say how many it has, and less is better",
+        .note = "ours with 4 buffers; the paper does not give its number, and less is better",
         .printed = {"1.544", "1.751", "1.964", "2.18", "2.398", "2.617", "2.837", "3.057", "3.278", "3.499", "3.72"},
     },
     {

@@ -204,7 +204,7 @@ static const published_claim figure_1b_claims[] = {
         .epsilon = 8.0,
         AT_1B,
         .which = RIVAL_BLT_2,
-        .note = "19 %, says the text, of a BLT with an unknown number of buffers",
+        .note = "19 % in the text, of a BLT with an unknown number of buffers",
     },
     {
         .label = "BLT, 5 buffers / amplified, epsilon = 8",

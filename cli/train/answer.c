@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: what is said at the end. */
+#include "letters.h"
 #include "progress.h"
 #include "train/train.h"
 
@@ -26,7 +27,7 @@ static int account_for(const training *t, guarantee *g) {
     }
     if (!(delta > 0.0)) {
         snprintf(g->statement, sizeof g->statement,
-                 "The mechanism was made for no particular delta: --delta D gives the guarantee in sentences.");
+                 "The mechanism was made for no particular delta: add --delta D to get the guarantee in sentences.");
         return 0;
     }
     how.run = run_with((int)t->given->count[OPTION_THREADS]);
@@ -113,7 +114,7 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
     table_double(out, "accuracy", t->accuracy, evaluated_on(t));
     table_double(out, "loss", t->loss, evaluated_on(t));
     table_double(out, "seconds", t->seconds, NULL);
-    text_add(out, "\n%s\n", g->statement);
+    add_words(out, terminal_alphabet(), "\n%s\n", g->statement);
 }
 
 int training_print(const training *t) {

@@ -69,11 +69,11 @@ static int check_usage(const arguments *given) {
     bool test = option_given(given, OPTION_TEST_CSV), held = option_given(given, OPTION_HOLD_OUT);
     if (idx == csv) return fail(EXIT_USAGE, "train needs one of --data DIR and --train-csv FILE");
     if (idx && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
-        return fail(EXIT_USAGE, "--test-csv, --label and --user belong to --train-csv, and --data was given");
+        return fail(EXIT_USAGE, "--test-csv, --label and --user belong to --train-csv, but --data was given");
     if (csv && test == held)
         return fail(EXIT_USAGE, "--train-csv needs one of --test-csv FILE and --hold-out N, to evaluate on");
     if (option_is(given, OPTION_UNIT, "user") && !option_given(given, OPTION_USER))
-        return fail(EXIT_USAGE, "--unit user needs --user COLUMN, which says whose examples are whose");
+        return fail(EXIT_USAGE, "--unit user needs --user COLUMN, the column with the user of each example");
     return 0;
 }
 

@@ -63,7 +63,7 @@ static int plan_sampling(training *t, bool steps, bool batch, bool epochs) {
     if (option_is(t->given, OPTION_SAMPLING, "allocation") && t->epoch * t->epochs != t->steps)
         return fail(
             EXIT_USAGE,
-            "--sampling allocation: %lld steps are not %lld whole epochs, each of which every unit is used in once",
+            "--sampling allocation: %lld steps are not %lld whole epochs, in each of which every unit is used once",
             (long long)t->steps, (long long)t->epochs);
     return 0;
 }
@@ -162,7 +162,7 @@ static int mechanism_from_file(training *t) {
     const arguments *given = t->given;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
         if (option_given(given, refused[i]))
-            return fail(EXIT_USAGE, "--%s belongs to a design, and the mechanism comes from the FILE",
+            return fail(EXIT_USAGE, "--%s is for a design, but the mechanism comes from the FILE",
                         options[refused[i]].name);
     int code = load_mechanism(t, given->operand);
     if (code != 0) return code;
@@ -303,9 +303,7 @@ static int earlier_mechanism(training *t, const char *path) {
     if (code != 0) return code;
     const char *field = differs_in(t);
     if (field == NULL) return 0;
-    return fail(EXIT_USAGE,
-                "--checkpoint %s: the run that is kept there has another --%s; another run needs another "
-                "checkpoint",
+    return fail(EXIT_USAGE, "--checkpoint %s: the run in it has another --%s; another run needs another checkpoint",
                 show(t->given->text[OPTION_CHECKPOINT], shown), field);
 }
 
@@ -389,7 +387,7 @@ int training_sampler(training *t) {
     dpmf_status status = DPMF_OK;
     if (!dpmf_sampling_is_none(&sampling)) {
         if (t->given->operand != NULL && t->batch > 0)
-            return fail(EXIT_USAGE, "--batch: the FILE's sampling says how large batches are");
+            return fail(EXIT_USAGE, "--batch: the FILE's sampling determines the batch size");
         status = dpmf_sampling_format(&sampling, text);
     } else if (dpmf_participation_get_kind(assumed) == DPMF_PARTICIPATION_SHUFFLED) {
         code = order_text(t, "shuffled", dpmf_participation_separation(assumed), text);

@@ -66,7 +66,7 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
                                 claimed_norm);
     if (sampling->kind != DPMF_SAMPLING_POISSON && sampling->kind != DPMF_SAMPLING_BLOCK_CYCLIC)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "amplify: only poisson and block-cyclic sampling become compositions of one step");
+                                "amplify: only poisson and block-cyclic sampling are compositions of one step");
     int64_t blocks = sampling->kind == DPMF_SAMPLING_POISSON ? 1 : sampling->count;
     TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
     TRY(largest_norm(strategy, &norm));
@@ -193,7 +193,7 @@ static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double 
     double *columns = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
     if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not held by its bands",
+        status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands",
                                   dpmf_strategy_family(s));
         goto done;
     }

@@ -191,7 +191,8 @@ static dpmf_status sigma_of(const dpmf_i_account_question *q, double epsilon, do
     double y = 0;
     int ok = 0;
     if (s.composed.probability <= 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: nothing is used, and no noise is needed");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "sampling probability 0: no data are used, and no noise is needed");
     s.composed.sigma = 1;
     double gaussian = dpmf_i_account_composed_mu(&s.composed) / dpmf_i_account_gaussian_mu(epsilon, s.log_delta);
     double high = log(gaussian);
@@ -234,8 +235,9 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
     TRY(dpmf_i_account_check_epsilon(epsilon));
     TRY(dpmf_i_account_check_delta(delta));
     if (options != NULL && options->strategy != NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "a budget of steps or probability takes no strategy: its steps are set");
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "a budget of steps or probability takes no strategy: a strategy has a fixed number of steps");
     TRY(dpmf_i_account_question_open(options, q));
     if (!q->sampled && q->composed.picks == 0) return DPMF_OK;
     dpmf_i_account_question_close(q);
@@ -258,7 +260,7 @@ static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double
     TRY(certify_crossing(s, y, high, &y, &found, &ok));
     if (!ok)
         return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is passed %s", sigma, epsilon, delta,
+            DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is exceeded %s", sigma, epsilon, delta,
             what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
     place(s, y);
     return answer_with(q, s, sigma, &found, out);
@@ -284,8 +286,7 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &q));
     if (q.options.sampling.kind == DPMF_SAMPLING_NONE) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; poisson and block-cyclic have");
+        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
         goto done;
     }
     TRY_DONE(budget(&q, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));

@@ -88,13 +88,13 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     int needs = is_monte_carlo(o);
     const int bounded = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
     if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto and monte-carlo do",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
                                 dpmf_engine_name(o->engine), text);
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
     if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto does",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
                                 dpmf_engine_name(o->engine), text);
     if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
@@ -121,10 +121,10 @@ static dpmf_status join_cap(dpmf_account_options *o) {
     if (o->batch_cap == 0) o->batch_cap = s->cap;
     if (o->units == 0) o->units = s->units;
     if ((s->cap != 0 && s->cap != o->batch_cap) || (s->cap != 0 && s->units != 0 && s->units != o->units))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: the same, or "
-                                "only one of them, is accepted",
-                                (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: give the same, or only one of them",
+            (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
     if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone says nothing here */
     s->cap = o->batch_cap;
     s->units = o->units;
@@ -136,15 +136,14 @@ static dpmf_status check_cap(const dpmf_account_options *o) {
     if (o->batch_cap == 0) return DPMF_OK;
     if (o->engine != DPMF_ENGINE_AUTO &&
         o->engine != (simulated ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know a cap on the batch; auto does",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a cap on the batch; auto does",
                                 dpmf_engine_name(o->engine));
     const int64_t blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1;
     if (o->batch_cap < 1 || o->units < 2 * blocks || o->units > (int64_t)1000000000000)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "a cap of %lld on batches from %lld units in %lld blocks: accepted a cap of 1 or more and "
-            "the number of units, 2 or more a block",
-            (long long)o->batch_cap, (long long)o->units, (long long)blocks);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "a cap of %lld on batches from %lld units in %lld blocks: accepted: a cap of 1 or "
+                                "more, and 2 or more units per block",
+                                (long long)o->batch_cap, (long long)o->units, (long long)blocks);
     return DPMF_OK;
 }
 

@@ -91,10 +91,10 @@ static dpmf_status pass_test(const dpmf_i_account_question *q, const dpmf_i_acco
     double mean = 0;
     TRY(dpmf_i_account_montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
     if (passed) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "the unconditional test failed (mean %.4g over the claim %.4g): the mechanism may not be "
-                            "released on it; try more samples",
-                            mean, delta_b);
+    return dpmf_i_base_fail(
+        DPMF_ERROR_NUMERICAL,
+        "the unconditional test failed (mean %.4g, claim %.4g): do not release the mechanism on it; try more samples",
+        mean, delta_b);
 }
 
 static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sigma, double delta, dpmf_privacy *out) {

@@ -35,35 +35,34 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
     const dpmf_sampling *s = &o->sampling;
     long long b = (long long)s->count;
     if (s->kind == DPMF_SAMPLING_NONE) {
-        add(t, "No sampling is assumed to be secret: the figures hold for any order of the data that fits the "
-               "participation for which the sensitivity was computed.\n");
+        add(t, "No secret sampling is assumed: the figures hold for any order of the data that fits the participation "
+               "for which the sensitivity was computed.\n");
         return;
     }
-    add(t, "This rests on sampling that must really be done, and whose outcome must stay secret: ");
+    add(t, "This holds only for batches sampled exactly this way, with the randomness kept secret: ");
     if (s->kind == DPMF_SAMPLING_POISSON)
-        add(t, "every %s takes part in every one of %lld steps independently with probability %.9g.\n", unit,
+        add(t, "every %s takes part in each of %lld steps, independently, with probability %.9g.\n", unit,
             (long long)p->compositions, s->probability);
     if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
         add(t,
-            "the data are split once into %lld blocks, step t draws from block t mod %lld, every %s of it "
+            "the data are split once into %lld blocks, step t draws from block t mod %lld, every %s in it "
             "independently with probability %.9g; accounted for as %lld compositions.\n",
             b, b, unit, p->probability, (long long)p->compositions);
     if (o->batch_cap > 0)
         add(t,
-            "At most %lld take part in a batch: when more are drawn from the %lld there are, a random %lld of them "
-            "do%s.\n",
+            "At most %lld take part in a batch: if more are drawn from the %lld units, a random %lld of them take "
+            "part%s.\n",
             (long long)o->batch_cap, (long long)o->units, (long long)o->batch_cap,
-            o->adjacency == DPMF_ADJACENCY_ZERO_OUT ? "; zeros count like others" : "");
+            o->adjacency == DPMF_ADJACENCY_ZERO_OUT ? "; zeroed-out ones count too" : "");
     if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
         add(t, "every %s is put into one of %lld bins at random, %s, and step t uses bin t mod %lld.\n", unit, b,
-            o->epochs > 0 ? "afresh in each epoch" : "once", b);
+            o->epochs > 0 ? "freshly in each epoch" : "once", b);
     if (s->kind == DPMF_SAMPLING_MIN_SEPARATION)
         add(t, "every %s that may take part does so with probability %.9g and then waits %lld steps%s.\n", unit,
-            s->probability, b, o->warm ? ", the waits being spread over all positions at the start" : "");
+            s->probability, b, o->warm ? "; at the start the waits are spread over all positions" : "");
     if (s->kind == DPMF_SAMPLING_ALLOCATION)
         add(t,
-            "every %s takes part in exactly %lld of %lld steps, which are chosen at random for each %s by itself, "
-            "afresh in "
+            "every %s takes part in exactly %lld of %lld steps, chosen at random for each %s separately, freshly in "
             "each of %lld epochs.\n",
             unit, (long long)s->picks, b, unit, (long long)p->compositions);
     add(t, "Batches from a shuffled data loader do not satisfy this.\n");
@@ -85,7 +84,7 @@ static void add_certainty(text *t, const dpmf_privacy *p) {
             p->confidence, p->method);
     else
         add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
-            p->slack_met ? "" : "; it may be looser than was asked for");
+            p->slack_met ? "" : "; it may be looser than requested");
     add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", dpmf_i_account_real_noise());
 }
 

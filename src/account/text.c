@@ -99,7 +99,7 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
     if (form->has_probability) {
         if (!dpmf_i_base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
             return refuse_sampling(text, "a probability from 0 to 1 is accepted");
-        if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values is not as in");
+        if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values differs from");
         if (form->has_count) rest++;
     }
     if (form->has_picks) {
@@ -121,7 +121,7 @@ static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling 
         return refuse_sampling(text, "a cap of at least 1 is accepted");
     if (values[cap] == '\0') return DPMF_OK;
     if (!dpmf_i_base_parse_integer(values + cap + 1, strlen(values + cap + 1), &out->units) || out->units < 1)
-        return refuse_sampling(text, "behind the cap the number of units, at least 1, is accepted");
+        return refuse_sampling(text, "after the cap, the number of units, at least 1, is accepted");
     return DPMF_OK;
 }
 

@@ -47,7 +47,7 @@ static dpmf_status check_options(const dpmf_audit_options *o) {
 static dpmf_status check_mechanism(const dpmf_mechanism *m) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
     if (!(dpmf_mechanism_sigma(m) > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, and claims nothing to be audited");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
     if (dpmf_strategy_rows(strategy) != dpmf_strategy_steps(strategy))
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "an audit undoes the correlation of the noise with C, which has %" PRId64
@@ -108,7 +108,7 @@ static dpmf_status find_bounds(dpmf_audit *a) {
         r->included += a->included[i];
     if (r->included == 0 || r->included == a->canaries)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "%" PRId64 " of %" PRId64 " canaries are in: some must be, not all", r->included,
+                                "%" PRId64 " of %" PRId64 " canaries are in: some, but not all, must be", r->included,
                                 a->canaries);
     TRY(dpmf_i_audit_score(a));
     TRY(dpmf_i_audit_guess(a, failure));

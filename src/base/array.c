@@ -174,7 +174,7 @@ static dpmf_status read_dictionary(const char *text, size_t length, npy_header *
 /* Everything before the values; *used is how many bytes that is. */
 static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h, size_t *used) {
     if (size < MAGIC_LENGTH + 4 || memcmp(bytes, magic, MAGIC_LENGTH) != 0)
-        return refuse_array("it does not begin as a .npy file does");
+        return refuse_array("it does not begin like a .npy file");
     const int version = bytes[6];
     if ((version != 1 && version != 2) || bytes[7] != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,

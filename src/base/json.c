@@ -199,7 +199,7 @@ static dpmf_status check_unique(const scanner *s, span *keys, size_t count) {
     for (size_t i = 1; i < count; i++) {
         if (compare_keys(s, keys[i - 1], keys[i]) == 0) {
             char shown[64];
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: the key \"%s\" is there twice in one object", s->what,
+            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: the key \"%s\" occurs twice in one object", s->what,
                                     dpmf_i_base_show(s->names + keys[i].at, keys[i].length, shown));
         }
     }

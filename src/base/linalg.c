@@ -222,7 +222,7 @@ dpmf_status dpmf_i_base_lower_invert(int64_t n, double *lower) {
 dpmf_status dpmf_i_base_cholesky(int64_t n, double *a) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, INT_MAX, "the Cholesky factor"));
-    TRY(check_finite(n * n, a, "a matrix whose Cholesky factor is wanted"));
+    TRY(check_finite(n * n, a, "a matrix for a Cholesky factorization"));
     const lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
     assert(info >= 0);
     if (info > 0) {
@@ -238,7 +238,7 @@ dpmf_status dpmf_i_base_cholesky(int64_t n, double *a) {
 dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, EIGEN_LIMIT, "the eigenvalues"));
-    TRY(check_finite(n * n, a, "a matrix whose eigenvalues are wanted"));
+    TRY(check_finite(n * n, a, "a matrix for its eigenvalues"));
     const lapack_int order = (lapack_int)n;
     double answer = 0, *work = NULL, *found = NULL;
     void *integers = NULL;
@@ -267,7 +267,7 @@ done:
 dpmf_status dpmf_i_base_singular_values(int64_t m, int64_t n, double *a, double *values) {
     if (m == 0 || n == 0) return DPMF_OK;
     TRY(check_size(m > n ? m : n, INT_MAX, "the singular values"));
-    TRY(check_finite(m * n, a, "a matrix whose singular values are wanted"));
+    TRY(check_finite(m * n, a, "a matrix for its singular values"));
     const lapack_int rows = (lapack_int)n, columns = (lapack_int)m; /* of the transpose */
     double answer = 0, *work = NULL, *found = NULL;
     lapack_int size = 0;
@@ -315,7 +315,7 @@ dpmf_status dpmf_i_base_banded_singular_values(int64_t n, int64_t bands, const d
     if (n == 0) return DPMF_OK;
     assert(bands >= 1 && bands <= n);
     TRY(check_size(n, INT_MAX / 4, "the singular values"));
-    TRY(check_finite(n * bands, rows, "a banded matrix whose singular values are wanted"));
+    TRY(check_finite(n * bands, rows, "a banded matrix for its singular values"));
     const lapack_int order = (lapack_int)n;
     double *work = NULL, *band = NULL, none = 0;
     dpmf_status status = DPMF_OK;
@@ -343,7 +343,7 @@ dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower) {
     assert(m <= n);
     if (m == 0) return DPMF_OK;
     TRY(check_size(n, INT_MAX, "the LQ factors"));
-    TRY(check_finite(m * n, a, "a matrix whose LQ factors are wanted"));
+    TRY(check_finite(m * n, a, "a matrix for an LQ factorization"));
     const lapack_int rows = (lapack_int)n, columns = (lapack_int)m; /* of the transpose */
     double answer = 0, unused = 0, *work = NULL, *scales = NULL;
     lapack_int size = 0;

@@ -263,14 +263,14 @@ dpmf_status dpmf_i_base_safetensors_read(const uint8_t *bytes, size_t size, char
                                          dpmf_i_base_tensors *tensors) {
     assert((uintptr_t)bytes % sizeof(double) == 0);
     cJSON *tree = NULL;
-    if (size < LENGTH_WORD) return refuse_file("truncated: shorter than the 8 bytes that any has");
+    if (size < LENGTH_WORD) return refuse_file("truncated: shorter than 8 bytes");
     const uint64_t length = get_word(bytes);
     if (is_cut_header(bytes, size, length))
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: truncated: its header has %" PRIu64 " bytes, the file only %zu",
                                 file_what, length, size);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
         return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "%s: this is no mechanism file (its first bytes speak of a header of %" PRIu64
+                                "%s: this is no mechanism file (its first bytes announce a header of %" PRIu64
                                 " bytes in a file of %zu; a multiple of 8 up to %d is accepted)",
                                 file_what, length, size, HEADER_MAX);
     TRY(dpmf_i_base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree));

@@ -60,8 +60,8 @@ static dpmf_status check_kind(int file, const char *path, const char *what, int6
                                 dpmf_i_crypto_secret_show(path, shown));
     if (info.st_uid != geteuid())
         return dpmf_i_base_fail(DPMF_ERROR_IO,
-                                "the %s '%s' belongs to user %lld, who can read and change it: accepted are files of "
-                                "user %lld, who runs this",
+                                "the %s '%s' belongs to user %lld, who can read and change it: only files of user "
+                                "%lld, who runs this program, are accepted",
                                 what, dpmf_i_crypto_secret_show(path, shown), (long long)info.st_uid,
                                 (long long)geteuid());
     if ((info.st_mode & 077) != 0)

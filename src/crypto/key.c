@@ -28,7 +28,7 @@ dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, cons
     size_t done = 0;
     dpmf_status status = DPMF_OK;
     if (size > 255 * sizeof block || salt_size > INT32_MAX || info_size > INT32_MAX || secret_size > INT32_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "HKDF: %zu bytes were asked for; at most 8160 can be had", size);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "HKDF: %zu bytes were requested; at most 8160 are possible", size);
     TRY_DONE(dpmf_i_base_alloc((int64_t)room, 1, "the message of HKDF", (void **)&message));
     if (HMAC(EVP_sha256(), salt_bytes, (int)salt_size, secret, secret_size, prk, &length) == NULL) goto crypto;
     for (uint8_t i = 1; done < size; i++) {
@@ -79,7 +79,8 @@ dpmf_status dpmf_i_crypto_key_random(uint8_t key[32]) {
         if (more >= 0)
             have += (size_t)more;
         else if (errno != EINTR)
-            status = dpmf_i_base_fail(DPMF_ERROR_IO, "the system gave no random bytes: getrandom says error %d", errno);
+            status =
+                dpmf_i_base_fail(DPMF_ERROR_IO, "the system gave no random bytes: getrandom returned error %d", errno);
     }
     if (status == DPMF_OK) memcpy(key, made, sizeof made);
     dpmf_i_crypto_wipe(made, sizeof made);

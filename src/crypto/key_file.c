@@ -57,7 +57,7 @@ dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZ
     TRY(read_key(path, key, &found));
     if (found) return DPMF_OK;
     if (!create)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the key file '%s': there is none",
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the key file '%s': it does not exist",
                                 dpmf_i_crypto_secret_show(path, shown));
     TRY(dpmf_i_crypto_key_random(fresh));
     dpmf_status status = dpmf_i_crypto_secret_create(path, WHAT, fresh, sizeof fresh, 0, &existed, NULL);
@@ -66,7 +66,7 @@ dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZ
     else if (existed) { /* somebody else made one meanwhile: there must be one key */
         status = read_key(path, key, &found);
         if (status == DPMF_OK && !found)
-            status = dpmf_i_base_fail(DPMF_ERROR_IO, "the key file '%s' comes and goes",
+            status = dpmf_i_base_fail(DPMF_ERROR_IO, "the key file '%s' appears and disappears while it is opened",
                                       dpmf_i_crypto_secret_show(path, shown));
     }
     dpmf_i_crypto_wipe(fresh, sizeof fresh);

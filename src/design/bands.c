@@ -362,10 +362,9 @@ dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
                .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
     const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
     if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
-        dpmf_i_design_limit(p,
-                            "Banded Toeplitz C was tried with up to %lld bands of the %lld there could be: more take "
-                            "too long to evaluate.",
-                            (long long)s.most, (long long)all);
+        dpmf_i_design_limit(
+            p, "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to evaluate.",
+            (long long)s.most, (long long)all);
     if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
     if (s.best_bands == 0 && p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(fmax(2, p->options.epsilon * sqrt((double)p->steps) / (double)p->options.epochs),

@@ -134,13 +134,14 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
     if (p->steps < 2 || p->steps > DPMF_DENSE_STEPS_MAX || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
     if (!named && p->steps > DENSE_STREAMS && dpmf_i_design_is_proven(p)) {
-        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of what any can reach.");
+        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound.");
         return DPMF_OK;
     }
     if (!named && dense_seconds(p) > most) {
-        dpmf_i_design_limit(
-            p, "dense was left out: it would take about %.2g s to form, more than %g (--families dense,... does).",
-            dense_seconds(p), most);
+        dpmf_i_design_limit(p,
+                            "dense was left out: computing it would take about %.2g s, more than %g (--families "
+                            "dense,... includes it).",
+                            dense_seconds(p), most);
         return DPMF_OK;
     }
     TRY(dense_fits(p, &fits));

@@ -118,7 +118,7 @@ static dpmf_status offer_epochs(dpmf_i_design_problem *p) {
     else
         dpmf_i_design_limit(p,
                             "TV-BLT with replayed seeds was left out: its search would take about %.2g s, more than %g "
-                            "(--families tvblt,... does).",
+                            "(--families tvblt,... includes it).",
                             replayed_seconds(p), LONGEST_SEARCH);
     if (shared_seconds(p) <= (named || !fast ? LONGEST_SHARED : A_MOMENT)) return offer_shared(p);
     if (!fast && !p->options.no_bench)
@@ -134,7 +134,7 @@ dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p) {
     if (dpmf_participation_is_single(a)) {
         if (dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS)) return sweep_nodes(p);
         dpmf_i_design_limit(
-            p, "TV-BLT was left out: beyond %lld steps its search takes minutes (--families tvblt,... does).",
+            p, "TV-BLT was left out: beyond %lld steps its search takes minutes (--families tvblt,... includes it).",
             (long long)SINGLE_STEPS);
         return DPMF_OK;
     }

@@ -43,7 +43,7 @@ static void bytes(text *t, uint64_t count) {
 static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
     const dpmf_candidate *c = &p->list.entry[i].shown;
     if (!dpmf_i_design_fits(p, c->memory_bytes)) {
-        add(t, "its stream takes a memory of ");
+        add(t, "its stream takes ");
         bytes(t, c->memory_bytes);
         add(t, ", more than the ");
         bytes(t, p->options.memory);
@@ -52,7 +52,7 @@ static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
         add(t, "a row takes %.4g times the time of independent noise, more than the %g allowed", c->overhead,
             p->options.max_overhead);
     } else if (p->list.entry[i].too_slow) {
-        add(t, "too slow, as others of its kind with not many more buffers are (not measured)");
+        add(t, "too slow, because others of its kind with only a few more buffers are (not measured)");
     }
 }
 
@@ -70,7 +70,7 @@ static void reason(const dpmf_i_design_problem *p, int64_t i, int64_t chosen, dp
     c->reason[0] = 0;
     if (i == chosen) {
         add(&t, "chosen: %s, or within 0.1 %% of it with the fewest buffers",
-            p->options.federated ? "nearest of the eligible to the best at every separation, at worst"
+            p->options.federated ? "of the eligible, nearest to the best in the worst separation"
                                  : "least noise of the eligible");
         return;
     }
@@ -112,8 +112,8 @@ static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
         add(t, "%lld, and no eligible candidate has less", (long long)p->options.separation_low);
     else if (p->options.federated)
         add(t,
-            "%lld, which is sure. From there to %lld no eligible candidate stays nearer to the best one at each "
-            "separation, in its worst ratio of noise",
+            "%lld, which is certain. From there to %lld no other eligible candidate has a smaller worst ratio of its "
+            "noise to the best one at each separation",
             (long long)p->options.separation_low, (long long)p->options.separation_high);
     int64_t least = 0;
     while (!p->list.entry[least].shown.eligible)
@@ -123,7 +123,7 @@ static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
             (long long)p->list.entry[least].shown.buffers);
     add(t, ".\n");
     if (!sampled(c) && c->ratio > 0)
-        add(t, "No mechanism at all can have less than 1/%.6g of its loss (%s).\n", c->ratio, p->bound.scope);
+        add(t, "No mechanism can have less than 1/%.6g of its loss (%s).\n", c->ratio, p->bound.scope);
     if (sampled(c) && c->ratio > 0 && c->ratio < 1)
         add(t, "No mechanism without sampling can have less than %.4g times its noise (%s).\n", 1 / c->ratio,
             p->bound.scope);
@@ -171,10 +171,10 @@ static void add_rule(text *t, const dpmf_i_design_problem *p, const dpmf_candida
     const dpmf_design_options *o = &p->options;
     const double rule = o->epsilon * sqrt((double)p->steps) / (double)o->epochs;
     if (c->sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) return;
-    add(t, "The rule of thumb epsilon sqrt(steps)/epochs (McKenna 2024, Section 4.2) says about %.3g bands: ", rule);
+    add(t, "The rule of thumb epsilon sqrt(steps)/epochs (McKenna 2024, Section 4.2) gives about %.3g bands: ", rule);
     const double found = (double)c->bands;
     if (found > 4 * rule || 4 * found < rule)
-        add(t, "far from the %lld found, which is what was computed for this problem.\n", (long long)c->bands);
+        add(t, "far from the %lld found, which were computed for this problem.\n", (long long)c->bands);
     else
         add(t, "it agrees with the %lld found within a factor of %.2g.\n", (long long)c->bands,
             fmax(found / rule, rule / found));
@@ -210,39 +210,42 @@ static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpm
     const dpmf_sampling *s = &c->sampling;
     if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
         warn(w,
-             "The guarantee rests on block-cyclic Poisson sampling that is really done and kept secret: split the data "
-             "once into %lld blocks, in step t let every unit of block t mod %lld take part with probability %.6g, "
-             "independently. Batches of fixed size from a shuffled loader do not satisfy it.",
+             "The guarantee holds only for block-cyclic Poisson batches sampled exactly this way, with the randomness "
+             "kept secret: split the data once into %lld blocks; in step t every unit of block t mod %lld takes part "
+             "with probability %.6g, independently. Batches of fixed size from a shuffled loader do not satisfy it.",
              (long long)s->count, (long long)s->count, fmin(1, s->probability * (double)s->count));
     if (s->kind == DPMF_SAMPLING_POISSON)
         warn(w,
-             "The guarantee rests on Poisson sampling that is really done and kept secret: in every step every unit "
-             "takes part with probability %.6g, independently. Batches from a shuffled loader do not satisfy it.",
+             "The guarantee holds only for Poisson batches sampled exactly this way, with the randomness kept secret: "
+             "in every step every unit takes part with probability %.6g, independently. Batches from a shuffled loader "
+             "do not satisfy it.",
              s->probability);
     if (s->cap > 0)
-        warn(w, "At most %lld of the %lld units take part in a batch: when more are drawn, a random %lld of them do.",
+        warn(w,
+             "At most %lld of the %lld units take part in a batch: if more are drawn, a random %lld of them take part.",
              (long long)s->cap, (long long)s->units, (long long)s->cap);
     if (s->kind == DPMF_SAMPLING_ALLOCATION)
         warn(w,
-             "The guarantee rests on random allocation that is really done and kept secret: in every epoch of %lld "
-             "steps every unit takes part in exactly %lld, chosen at random for each unit by itself, afresh in each "
-             "epoch. Batches then vary in size. Batches from a shuffled loader do not satisfy it.",
+             "The guarantee holds only for random allocation done exactly this way, with the randomness kept secret: "
+             "in every epoch of %lld steps every unit takes part in exactly %lld, chosen at random for each unit "
+             "separately, freshly in each epoch. Batches then vary in size. Batches from a shuffled loader do not "
+             "satisfy it.",
              (long long)s->count, (long long)s->picks);
     if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
         warn(w,
-             "The guarantee rests on bins that are really drawn and kept secret: put every unit into one of %lld bins "
-             "at random, once, and use bin t mod %lld in step t. Batches then vary in size. Batches from a shuffled "
-             "loader do not satisfy it.",
+             "The guarantee holds only for bins drawn exactly this way, with the randomness kept secret: put every "
+             "unit into one of %lld bins at random, once, and use bin t mod %lld in step t. Batches then vary in size. "
+             "Batches from a shuffled loader do not satisfy it.",
              (long long)s->count, (long long)s->count);
     if (s->kind == DPMF_SAMPLING_MIN_SEPARATION)
         warn(w,
-             "The guarantee rests on sampling that is really done and kept secret: in every step every unit that may "
-             "take part does so with probability %.6g, and then waits %lld steps.",
+             "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: in every "
+             "step every unit that may take part does so with probability %.6g, and then waits %lld steps.",
              s->probability, (long long)s->count);
     if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs > 1)
         warn(w,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "
-             "(%s). A loader that shuffles anew for every epoch is not cyclic.",
+             "(%s). A loader that shuffles again for every epoch is not cyclic.",
              (long long)dpmf_participation_separation(p->participation), dpmf_participation_text(p->participation));
     if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs == 1)
         warn(w, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
@@ -256,7 +259,7 @@ static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
         snprintf(apart, sizeof apart, " or in two rounds less than %lld apart", (long long)o->separation_low);
     warn(w,
          "The guarantee holds if no user takes part more than %lld times%s: let the server, or the clients themselves, "
-         "refuse %s, and compute the sensitivity of the run that happened from its logs.",
+         "refuse %s, and compute the sensitivity of the actual run from its logs.",
          (long long)o->epochs, apart, o->separation_low > 1 ? "earlier returns" : "more");
 }
 
@@ -268,29 +271,27 @@ int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
     warn_federated(&w, p);
     if (c->bands > 8)
         warn(&w,
-             "With an adaptive optimizer such as Adam fewer bands can train better than the noise alone says (McKenna "
-             "2024, Section 4.3): try %lld or %lld too.",
+             "With an adaptive optimizer such as Adam, fewer bands can train better than the noise alone suggests "
+             "(McKenna 2024, Section 4.3): try %lld or %lld too.",
              (long long)(c->bands / 2), (long long)(c->bands / 4));
     if (p->options.sampling != DPMF_SAMPLING_NONE && !sampled(c))
         warn(&w, "Sampling was allowed, but the chosen mechanism does not use it: its guarantee does not need secret "
                  "sampling.");
     if (sampled(c) && c->sigma < 0.5)
-        warn(&w, "sigma = %.3g is small: the guarantee depends strongly on the sampling being secret.", c->sigma);
+        warn(&w, "sigma = %.3g is small: the guarantee depends strongly on secret sampling.", c->sigma);
     if (!p->options.federated && dpmf_participation_count(p->participation) < p->options.epochs)
-        warn(
-            &w,
-            "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so that a unit takes "
-            "part %lld times, which is what mechanisms without sampling were designed for; with sampling %lld times "
-            "are "
-            "expected.",
-            (long long)p->steps, (long long)p->options.epochs,
-            (long long)dpmf_participation_separation(p->participation),
-            (long long)dpmf_participation_count(p->participation), (long long)p->options.epochs);
+        warn(&w,
+             "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so a unit takes "
+             "part %lld times, and mechanisms without sampling were designed for that; with sampling %lld times are "
+             "expected.",
+             (long long)p->steps, (long long)p->options.epochs,
+             (long long)dpmf_participation_separation(p->participation),
+             (long long)dpmf_participation_count(p->participation), (long long)p->options.epochs);
     if (p->options.epsilon > 10)
         warn(&w, "epsilon = %g is a weak guarantee: likelihoods may differ by a factor of e^epsilon.",
              p->options.epsilon);
     if (p->options.delta > 1e-4)
-        warn(&w, "delta = %g is large: it should be well below one over the number of units.", p->options.delta);
+        warn(&w, "delta = %g is large: it should be well below 1/(number of units).", p->options.delta);
     if (!p->workload->toeplitz && p->plain != p->workload && !is_sgd(c) && strcmp(c->family, DPMF_FAMILY_TVBLT) != 0)
         warn(&w, "The workload has a schedule: some families were optimized without it and evaluated with it.");
     return w.count;

@@ -138,8 +138,8 @@ static dpmf_status refuse_log(const context *c, nvrtcProgram compiled, int answe
     if (cu.nvrtcGetProgramLogSize(compiled, &size) != 0) size = 0;
     DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(size + 1, 1, "a message", (void **)&log));
     if (size > 0 && cu.nvrtcGetProgramLog(compiled, log) != 0) log[0] = '\0';
-    status = dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "%s: the kernels could not be compiled (NVRTC says %d): %.700s",
-                                c->name, answer, log);
+    status = dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED,
+                                "%s: the kernels could not be compiled (NVRTC error %d): %.700s", c->name, answer, log);
     free(log);
     return status;
 }

@@ -116,7 +116,7 @@ static dpmf_status check_target(const dpmf_device_noise *noise, const dpmf_i_dev
         sum += s->count;
     }
     if (sum == count) return DPMF_OK;
-    return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in all, accepted: %lld",
+    return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in total, accepted: %lld",
                               (long long)sum, (long long)count);
 }
 

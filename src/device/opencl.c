@@ -71,9 +71,9 @@ static dpmf_status check(cl_int answer, const char *what) {
     if (answer == CL_SUCCESS) return DPMF_OK;
     if (answer == CL_MEM_OBJECT_ALLOCATION_FAILURE || answer == CL_OUT_OF_RESOURCES ||
         answer == CL_OUT_OF_HOST_MEMORY || answer == CL_INVALID_BUFFER_SIZE)
-        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "the device has no memory to %s (OpenCL says %d)", what,
+        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "the device has no memory to %s (OpenCL error %d)", what,
                                   (int)answer);
-    return dpmf_i_device_fail(DPMF_ERROR_IO, "OpenCL could not %s: it says %d", what, (int)answer);
+    return dpmf_i_device_fail(DPMF_ERROR_IO, "OpenCL could not %s: error %d", what, (int)answer);
 }
 
 /* ---- opening ---- */
@@ -127,7 +127,7 @@ static dpmf_status build(context *c, const char *flags) {
     answer = cl.clBuildProgram(c->program, 1, &c->device, options, NULL, NULL);
     if (answer == CL_SUCCESS) return DPMF_OK;
     cl.clGetProgramBuildInfo(c->program, c->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
-    return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "%s: the kernels could not be compiled (OpenCL says %d): %s",
+    return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "%s: the kernels could not be compiled (OpenCL error %d): %s",
                               c->name, (int)answer, log);
 }
 

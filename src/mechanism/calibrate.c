@@ -28,9 +28,7 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     dpmf_status status = DPMF_OK;
     if (mechanism == NULL || out == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
-    if (!(epsilon > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "epsilon %g, accepted: above 0, for a mechanism that is to keep it", epsilon);
+    if (!(epsilon > 0)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted: above 0", epsilon);
     if (run == NULL) run = &defaults;
     if (sampling == NULL) sampling = &mechanism->sampling;
     if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {

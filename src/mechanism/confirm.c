@@ -86,7 +86,8 @@ static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run,
 dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_privacy found = {0};
-    if (mechanism == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: it is NULL");
+    if (mechanism == NULL)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
     if (!recall(mechanism->digest, &found)) {
         TRY(dpmf_i_mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
         TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));

@@ -64,10 +64,8 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
         return DPMF_OK;
     }
     if (!dpmf_sampling_is_none(&m->sampling) && !is_composed(m))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "a part of a run under this sampling has no account of its own; the epsilon of the whole run "
-            "holds for every part of it");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a part of a run under this sampling has no separate account; "
+                                                        "the epsilon of the whole run holds for every part of it");
     TRY(leading_sensitivity(m, steps, run, &part));
     if (!dpmf_sampling_is_none(&m->sampling)) how.compositions = steps;
     how.strategy = NULL;

@@ -44,7 +44,7 @@ static dpmf_status check_guarantee(const dpmf_mechanism *m) {
             "or both 0",
             m->epsilon, m->delta);
     if (m->sigma == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: both or none",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: give both or none",
                                 m->epsilon);
     return DPMF_OK;
 }
@@ -55,7 +55,7 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
     int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
     if (column == dpmf_sampling_is_none(&m->sampling))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "mechanism: the sensitivity is of the %s, and there is %s sampling",
+                                "mechanism: the sensitivity is of the %s, but there is %s sampling",
                                 column ? "largest column" : "participation", column ? "no" : "");
     if (m->sampling.cap > 0 && m->sampling.units == 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
@@ -65,7 +65,7 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
     if (accepted == 0) return DPMF_OK;
     if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
     return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, and its sampling accepts at most %lld",
+        DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
         dpmf_strategy_family(m->strategy), (long long)dpmf_strategy_bands(m->strategy), (long long)accepted);
 }
 

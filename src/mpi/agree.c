@@ -92,8 +92,8 @@ static dpmf_status commit(const void *key, int key_size, const char *text, uint8
 static dpmf_status compare_terms(const terms *own, const terms *first) {
     if (strcmp(own->digest, first->digest) != 0)
         return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT,
-                               "another mechanism than on rank 0: digest %.12s... here, %.12s... there", own->digest,
-                               first->digest);
+                               "another mechanism than on rank 0: digest %.12s... here, %.12s... on rank 0",
+                               own->digest, first->digest);
     if (CRYPTO_memcmp(own->commitment, first->commitment, sizeof own->commitment) != 0)
         return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "another key than on rank 0");
     if (memcmp(own->label, first->label, sizeof own->label) != 0)

@@ -80,7 +80,7 @@ static dpmf_status read_names(FILE *file, const char *path, list *out) {
         if (out->path[i] == NULL) return dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for a path");
         snprintf(out->path[i], size, "%.*s%s", directory, path, line);
     }
-    return read_line(file, line) ? fail_list(path, "there is more than the parts") : DPMF_OK;
+    return read_line(file, line) ? fail_list(path, "there is text after the parts") : DPMF_OK;
 }
 
 static dpmf_status read_list(const char *path, list *out) {
@@ -89,7 +89,7 @@ static dpmf_status read_list(const char *path, list *out) {
     dpmf_status status = DPMF_OK;
     if (file == NULL) return fail_file("read", path);
     if (!read_line(file, line) || strcmp(line, MAGIC) != 0)
-        status = fail_list(path, "it begins otherwise");
+        status = fail_list(path, "it has another beginning");
     else if (!read_line(file, line) || sscanf(line, "row %lld%c", &out->row, &end) != 1 || out->row < 0)
         status = fail_list(path, "its second line is no row");
     else if (!read_line(file, line) || sscanf(line, "parts %lld%c", &out->parts, &end) != 1 || out->parts < 1 ||

@@ -56,7 +56,7 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
         o.replay = 0;
     }
     if (n->count == 0 && n->rank == 0)
-        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "rank 0 has no coordinates, and it keeps the state of the run");
+        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "rank 0 has no coordinates, but it keeps the state of the run");
     if (n->count == 0) return DPMF_OK;
     return dpmf_i_mpi_took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
 }
@@ -140,8 +140,8 @@ static dpmf_status no_row(dpmf_mpi_noise *n) {
 static dpmf_status check_doubt(const dpmf_mpi_noise *n) {
     if (!n->in_doubt) return DPMF_OK;
     return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT,
-                           "row %lld was reserved when a program ended, and may or may not have arrived: seek to row "
-                           "%lld if it had, or to it, with the option replay, if not",
+                           "row %lld was reserved when a program ended, and it is not known if it arrived: seek to row "
+                           "%lld if it did, or to the row itself, with the option replay, if not",
                            (long long)(n->step - 1), (long long)n->step);
 }
 

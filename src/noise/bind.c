@@ -35,8 +35,8 @@ static dpmf_status explain(dpmf_status status, const dpmf_noise_options *o) {
     char words[600];
     if (status != DPMF_ERROR_ARGUMENT || o->state != NULL) return status;
     snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return dpmf_i_base_fail(status, "%s; a key file serves one run: another needs its own key or its own state file",
-                            words);
+    return dpmf_i_base_fail(
+        status, "%s; a key file serves one run: another run needs its own key or its own state file", words);
 }
 
 dpmf_status dpmf_i_noise_open_state(dpmf_noise *noise, const dpmf_noise_options *o) {
@@ -75,18 +75,20 @@ static dpmf_status check_given(const dpmf_noise *noise, int bound, const uint8_t
     if (noise->state == NULL || noise->step >= dpmf_i_noise_state_reserved(noise->state)) return DPMF_OK;
     TRY(dpmf_i_noise_state_marked(noise->state, noise->step, held, &found));
     if (found && !bound)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64 " was handed out for a sum that was named, and is given again for that "
-                                "sum only: dpmf_noise_bind_sum names it",
-                                noise->step);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "row %" PRId64
+            " was used for a named sum, and is given again for that sum only: name it with dpmf_noise_bind_sum",
+            noise->step);
     if (!found && bound)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64 " was handed out, and the state file does not know for which sum: it "
-                                "cannot be added to one again",
-                                noise->step);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "row %" PRId64
+            " was used, but the state file does not record for which sum: it cannot be added to a sum again",
+            noise->step);
     if (found && CRYPTO_memcmp(held, mark, sizeof held) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64 " was handed out for another sum than that of step %" PRId64
+                                "row %" PRId64 " was used for another sum than that of step %" PRId64
                                 " now: the difference of the two would have no noise, and nothing is released",
                                 noise->step, noise->step);
     return DPMF_OK;

@@ -100,7 +100,7 @@ dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {
     TRY(dpmf_i_noise_check_usable(noise));
     TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &size));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': there is none",
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
                                 dpmf_i_crypto_secret_show(path, shown));
     /* A file of another size may be of another stream: its head can say which field differs. */
     if (size < DPMF_I_NOISE_RECORD) size = DPMF_I_NOISE_RECORD; /* the reader will find it too short */

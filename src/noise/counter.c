@@ -108,7 +108,8 @@ static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
     char *path = NULL, words[600];
     if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rows_may_repeat: it is for going without the state file given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "rows_may_repeat: it is for streams without a state file, but one is given");
     if (o->state != NULL) return dpmf_i_noise_counter_open(c, o->state);
     if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
     const size_t room = strlen(o->key_file) + sizeof ".state";
@@ -118,8 +119,8 @@ static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
     dpmf_i_base_free(path);
     if (status != DPMF_ERROR_ARGUMENT) return status;
     snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return dpmf_i_base_fail(status, "%s; a key file serves one run: another needs its own key or its own state file",
-                            words);
+    return dpmf_i_base_fail(
+        status, "%s; a key file serves one run: another run needs its own key or its own state file", words);
 }
 
 static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
@@ -197,12 +198,12 @@ static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
 
 dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size) {
     if (c == NULL || size < 0 || (size > 0 && note == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: it or the note is NULL, or the note's size is below 0");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "counter: the counter or the note is NULL, or the note's size is below 0");
     if (c->ended)
         return dpmf_i_base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0) /* the hash of a part of the input must not replace that of all */
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the input that was counted comes first: dpmf_counter_input_again");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
     TRY(dpmf_i_noise_check_usable(c->noise));
     dpmf_status status = c->file != NULL ? dpmf_i_noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
@@ -221,7 +222,8 @@ const void *dpmf_counter_note(const dpmf_counter *c, int64_t *size) {
 
 static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c == NULL || size < 0 || (size > 0 && bytes == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: it or the input is NULL, or the size is below 0");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "counter: the counter or the input is NULL, or the size is below 0");
     if (size > 0 && EVP_DigestUpdate(c->input, bytes, (size_t)size) != 1)
         return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     c->input_size += size;
@@ -230,8 +232,7 @@ static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) 
 
 dpmf_status dpmf_counter_input(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c != NULL && c->input_wanted > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the input that was counted comes first: dpmf_counter_input_again");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
     return hash_bytes(c, bytes, size);
 }
 
@@ -243,7 +244,7 @@ static dpmf_status check_digest(dpmf_counter *c) {
         TRY(begin_hash(c));
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the first %" PRId64
-                                " bytes of the input are not those that were counted: nothing is released",
+                                " bytes of the input differ from those that were counted: nothing is released",
                                 c->input_wanted);
     }
     c->input_wanted = 0;
@@ -259,7 +260,7 @@ dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t
 }
 
 dpmf_status dpmf_counter_input_anew(dpmf_counter *c) {
-    if (c == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: it is NULL");
+    if (c == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
     TRY(begin_hash(c));
     c->input_wanted = 0;
     return DPMF_OK;
@@ -276,7 +277,7 @@ static dpmf_status round_rows(const dpmf_counter *c, int64_t rows, const double 
         if (!dpmf_i_noise_counter_round(c, values[i], &out[i]))
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                     "row %" PRId64 ", number %" PRId64
-                                    ": accepted are finite numbers below %.3g in size",
+                                    ": finite numbers below %.3g in size are accepted",
                                     c->step + i / c->columns, i % c->columns, ldexp((double)c->limit, -c->places));
     return DPMF_OK;
 }
@@ -286,7 +287,7 @@ dpmf_status dpmf_counter_add(dpmf_counter *c, int64_t rows, const double *values
     dpmf_int128 *grid = NULL;
     uint8_t *note = NULL;
     if (c == NULL || (rows > 0 && (values == NULL || sums == NULL)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: it, the values or memory for the sums is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
     TRY(dpmf_i_noise_counter_fits(c, rows));
     if (rows == 0) return DPMF_OK;
     const int64_t count = rows * c->columns, size = (int64_t)(sizeof SUMS + sizeof rows) + 8 * count;
@@ -319,7 +320,7 @@ int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
 dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
     const int64_t rows = dpmf_counter_last_rows(c);
     if (rows == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to give again");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to repeat");
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
 }

@@ -188,7 +188,7 @@ static dpmf_status check_rows(const dpmf_counter *c, int64_t rows, const dpmf_in
         const wide value = wide_of(&values[i]);
         if (value >= c->limit || value <= -c->limit)
             return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "row %" PRId64 ", number %" PRId64 ": accepted are numbers below %.3g in size",
+                                    "row %" PRId64 ", number %" PRId64 ": numbers below %.3g in size are accepted",
                                     c->step + i / c->columns, i % c->columns, value_of(c->limit, c->places));
     }
     return DPMF_OK;
@@ -196,13 +196,13 @@ static dpmf_status check_rows(const dpmf_counter *c, int64_t rows, const dpmf_in
 
 dpmf_status dpmf_counter_prepare(dpmf_counter *c, int64_t rows, const dpmf_int128 *values, dpmf_int128 *sums) {
     if (c == NULL || (rows > 0 && (values == NULL || sums == NULL)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: it, the values or memory for the sums is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
     if (c->ended)
         return dpmf_i_base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the state file has seen %" PRId64
-                                " bytes of input: they come first, or new input is said to begin",
+                                " bytes of input: give them first, or declare a new input",
                                 c->input_wanted);
     TRY(dpmf_i_noise_check_usable(c->noise));
     TRY(check_rows(c, rows, values));

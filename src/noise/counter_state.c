@@ -219,7 +219,8 @@ static dpmf_status read_slots(dpmf_counter *c, int64_t file_size, uint64_t seale
     if (!whole[0] && !whole[1]) return fail_changed(c->file, "neither of its two slots authenticates");
     const int newest = whole[1] && (!whole[0] || head[1].sequence > head[0].sequence);
     if (head[newest].sequence < sealed)
-        return fail_changed(c->file, "the slot that was written last does not authenticate, and its sums were let go");
+        return fail_changed(c->file,
+                            "the slot that was written last does not authenticate, and its sums were released");
     if (newest == 0) TRY(read_slot(c, 0, file_size, &head[0], &whole[0])); /* the second one is in memory */
     return take_slot(c, &head[newest]);
 }
@@ -235,7 +236,7 @@ static dpmf_status read_file(dpmf_counter *c, int64_t size) {
     TRY(decode_number(c, ROOM_AT, bytes + ROOM_AT, &room));
     TRY(decode_number(c, SEAL_AT, bytes + SEAL_AT, &sealed));
     if (room < (uint64_t)LEAST_ROOM || room > (uint64_t)MOST_ROOM || size > SLOTS_AT + 2 * (int64_t)room)
-        return fail_changed(f, "its size does not fit what it says");
+        return fail_changed(f, "its size does not fit its contents");
     f->room = (int64_t)room;
     return read_slots(c, size, sealed);
 }

@@ -16,7 +16,7 @@
 static dpmf_status check_elsewhere(const dpmf_noise *noise) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->elsewhere) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are its own: its options name no maker");
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "this stream makes its own rows: its options name no maker");
 }
 
 dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out) {
@@ -28,7 +28,8 @@ dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]) 
     static const uint8_t none[DPMF_KEY_SIZE];
     TRY(check_elsewhere(noise));
     if (memcmp(noise->subkey, none, sizeof none) == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the key of the seeds has been given: it can be had once");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "the key of the seeds has been given already: it is given once");
     memcpy(subkey, noise->subkey, sizeof noise->subkey);
     dpmf_i_crypto_wipe(noise->subkey, sizeof noise->subkey);
     return DPMF_OK;

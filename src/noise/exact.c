@@ -94,15 +94,13 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
 size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statement, char *out, size_t size) {
     const char *old = dpmf_i_account_real_noise(), *at = strstr(statement, old);
     const size_t before = at != NULL ? (size_t)(at - statement) : strlen(statement);
-    const int made = snprintf(out, size,
-                              "%.*sArithmetic: exact. Sums and noise are whole multiples of the grid %.9g, the noise "
-                              "is normal noise exactly rounded "
-                              "to it, and the guarantee is proven for the numbers that are released, all of their bits "
-                              "included. The sensitivity "
-                              "%.9g of the exact release includes %.3g for rounding and %.3g for arithmetic. What is "
-                              "assumed is that AES-256 is a "
-                              "random function; 2^-256 is to be added to delta%s",
-                              (int)before, statement, exact->grid, exact->sensitivity, exact->rounding,
-                              exact->arithmetic, at != NULL ? at + strlen(old) : "");
+    const int made =
+        snprintf(out, size,
+                 "%.*sArithmetic: exact. Sums and noise are whole multiples of the grid %.9g, the noise is normal "
+                 "noise exactly rounded to it, and the guarantee is proven for the released numbers with all their "
+                 "bits. The sensitivity %.9g of the exact release includes %.3g for rounding and %.3g for arithmetic. "
+                 "The remaining assumption is that AES-256 is a random function; add 2^-256 to delta%s",
+                 (int)before, statement, exact->grid, exact->sensitivity, exact->rounding, exact->arithmetic,
+                 at != NULL ? at + strlen(old) : "");
     return made > 0 ? (size_t)made : 0;
 }

@@ -84,8 +84,7 @@ static dpmf_status settle_budget(const dpmf_ledger_options *o, dpmf_ledger *ledg
     if (held > 0 && given && (held != o->budget_epsilon || held_delta != o->budget_delta))
         return dpmf_i_base_fail(
             DPMF_ERROR_ARGUMENT,
-            "the ledger was begun with the budget epsilon %g, delta %g; it stays, and epsilon %g, delta %g "
-            "is another",
+            "the ledger was made with the budget epsilon %g, delta %g, which cannot change to epsilon %g, delta %g",
             held, held_delta, o->budget_epsilon, o->budget_delta);
     if (held == 0 && given && dpmf_ledger_entries(ledger) == 0)
         dpmf_i_account_ledger_set_budget(ledger, o->budget_epsilon, o->budget_delta);
@@ -100,11 +99,10 @@ static dpmf_status check_budget(const dpmf_ledger *ledger, const dpmf_ledger_opt
     if (r->budget_epsilon == 0) return DPMF_OK;
     TRY(dpmf_ledger_epsilon(ledger, r->budget_delta, &o->run, &r->privacy));
     if (r->privacy.epsilon <= r->budget_epsilon * (1 + ROUNDING)) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "the budget would be passed: with this run the ledger comes to epsilon = %.6g at delta = %g, and "
-        "its budget is %g; nothing was entered",
-        r->privacy.epsilon, r->budget_delta, r->budget_epsilon);
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                            "the budget would be exceeded: with this run the ledger has epsilon = %.6g at delta = %g, "
+                            "but its budget is %g; nothing was entered",
+                            r->privacy.epsilon, r->budget_delta, r->budget_epsilon);
 }
 
 /* Is the run in it; or another one whose batches the same key would draw? */
@@ -121,10 +119,9 @@ static dpmf_status look_up(const cJSON *root, const dpmf_i_noise_ledger_entry *a
         }
         const int sampled = !dpmf_sampling_is_none(&e.how.sampling) && !dpmf_sampling_is_none(&added->how.sampling);
         if (sampled && e.key[0] != '\0' && strcmp(e.key, added->key) == 0)
-            return dpmf_i_base_fail(
-                DPMF_ERROR_UNSUPPORTED,
-                "the ledger has another sampled run with this key: both would draw their batches by the "
-                "same coins, and then their guarantees do not add up; take a key of its own");
+            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                    "the ledger has another sampled run with this key: both would draw the same "
+                                    "batches, and then their guarantees do not add up; use another key");
     }
     return DPMF_OK;
 }
@@ -184,7 +181,7 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
     if (mechanism == NULL || key == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism or the key is NULL");
     if (dpmf_mechanism_sigma(mechanism) == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism is not calibrated, and has no account");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism is not calibrated, so it has no account");
     TRY(check_options(path, &o));
     TRY(dpmf_mechanism_confirm(mechanism, &o.run, NULL));
     const dpmf_account_options how = dpmf_mechanism_account(mechanism);

@@ -56,16 +56,16 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
     if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     const int kept = o->state != NULL || (o->key_file != NULL && !o->rows_may_repeat);
     if (o->state != NULL && o->rows_may_repeat)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rows_may_repeat: it is for going without the state file given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "rows_may_repeat: it is for streams without a state file, but one is given");
     if (o->replay != 0 && !kept)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replay: it is about a state file, and none is given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replay: it needs a state file, and none is given");
     if (o->whole_state != 0 && !kept)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it is about a state file, and none is given");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it needs a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "label: a mechanism with a user's operator has no digest and needs one of its own, so that "
-            "no other gets the same noise from the key");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "label: a mechanism with a user's operator has no digest and needs its own label, so "
+                                "that no other gets the same noise from the key");
     return DPMF_OK;
 }
 
@@ -161,7 +161,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
         return dpmf_i_base_fail(
             DPMF_ERROR_UNSUPPORTED,
-            "the mechanism's sensitivity is known as %s %s only: noise of that size protects nobody",
+            "the mechanism's sensitivity is only known as %s %s: noise of that size protects nobody",
             sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
@@ -219,11 +219,11 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 dpmf_status dpmf_i_noise_check_row(const dpmf_noise *noise) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->in_doubt)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64
-                                " was reserved when a program ended, and may or may not have arrived: seek to "
-                                "row %" PRId64 " if it had, or to it, with the option replay, if not",
-                                noise->step - 1, noise->step);
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "row %" PRId64 " was reserved when a program ended, and it is not known if it arrived: seek to row %" PRId64
+            " if it did, or to the row itself, with the option replay, if not",
+            noise->step - 1, noise->step);
     if (noise->step >= noise->binding.steps)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps",
@@ -290,8 +290,8 @@ dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
 dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
     TRY(dpmf_i_noise_check_usable(noise));
     if (noise->binding.grid > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: its integers, in "
-                                                        "steps of the grid, go through dpmf_noise_add_whole");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: add integers, in "
+                                                        "steps of the grid, with dpmf_noise_add_whole");
     TRY(dpmf_i_noise_check_factor(noise, factor));
     return hand_out(noise, factor * noise->release.scale, DPMF_I_NOISE_ADD, segments, segment);
 }

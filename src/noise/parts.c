@@ -75,9 +75,9 @@ static dpmf_status check_together(gathering *g, const char *path, const uint8_t 
         g->step = step;
         return DPMF_OK;
     }
-    if (step != g->step) return refuse_part(path, "is of another row than those before it");
+    if (step != g->step) return refuse_part(path, "is for another row than the parts before it");
     if (memcmp(g->buffers, bytes + HEAD, (size_t)g->layout.head) != 0)
-        return refuse_part(path, "has rows made ahead that those before it do not have");
+        return refuse_part(path, "has rows made ahead that the parts before it do not have");
     return DPMF_OK;
 }
 
@@ -90,7 +90,7 @@ static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes
         return refuse_part(path, "does not have the size that its shard and this look-ahead need");
     TRY(check_mac(g->noise, path, bytes, size));
     TRY(check_together(g, path, bytes));
-    if (offset < g->end) return refuse_part(path, "begins before the end of the one before it: parts come in order");
+    if (offset < g->end) return refuse_part(path, "begins before the end of the part before it: give parts in order");
     g->end = offset + count;
     copy_common(g, bytes + HEAD, offset, count);
     return DPMF_OK;
@@ -106,7 +106,7 @@ static dpmf_status read_part(gathering *g, const char *path) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path of a part is NULL or empty");
     TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &size));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': there is none",
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
                                 dpmf_i_crypto_secret_show(path, shown));
     TRY_DONE(dpmf_i_base_alloc(size > 0 ? size : 1, 1, "a checkpoint", (void **)&bytes));
     TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));

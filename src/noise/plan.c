@@ -63,11 +63,10 @@ static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
 /* Refuses a plan whose route has no exact rows. */
 static dpmf_status check_exact(const dpmf_i_noise_plan *plan) {
     if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "exact noise: %s has no exact release: accepted are strategies that are square and made by "
-        "a recursion or a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
-        plan->leaf->ops->class_name);
+    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                            "exact noise: %s has no exact release: accepted: square strategies made by a recursion or "
+                            "a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
+                            plan->leaf->ops->class_name);
 }
 
 /* ---- how much memory ---- */

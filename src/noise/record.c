@@ -119,8 +119,8 @@ static dpmf_status compare_records(const fields *held, const fields *now, const 
                                 what, shown, held->clip, now->clip);
     if ((held->grid > 0) != (now->grid > 0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: it is of %s noise, and it is %s here", what,
-                                shown, held->grid > 0 ? "exact" : "plain", now->grid > 0 ? "exact" : "plain");
+                                "the %s '%s' belongs to another stream: it is for %s noise, but this stream is %s",
+                                what, shown, held->grid > 0 ? "exact" : "plain", now->grid > 0 ? "exact" : "plain");
     if (memcmp(&held->grid, &now->grid, sizeof held->grid) != 0)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "the %s '%s' belongs to another stream: the grid is %.17g in it and %.17g here", what,
@@ -132,7 +132,7 @@ static dpmf_status compare_records(const fields *held, const fields *now, const 
     if (held->offset != now->offset) return differ_integer(what, shown, "offset", held->offset, now->offset);
     if (held->count != now->count) return differ_integer(what, shown, "count", held->count, now->count);
     if (memcmp(held->label, now->label, sizeof held->label) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: its label is another",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another label",
                                 what, shown);
     return DPMF_OK;
 }
@@ -158,7 +158,7 @@ dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_
                                 " (another version gives other bits)",
                                 what, shown, held.stream_version, now.stream_version);
     if (CRYPTO_memcmp(held.commitment, now.commitment, sizeof held.commitment) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: its key is another", what,
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another key", what,
                                 shown);
     TRY(dpmf_i_noise_mac(binding->mac_key, record, DPMF_I_NOISE_RECORD_BODY, mac));
     if (CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) != 0)

@@ -104,7 +104,7 @@ static dpmf_status read_slots(dpmf_i_noise_state *state, const uint8_t bytes[FIL
     if (!whole[0] || !whole[1]) {
         if (!replay)
             return fail_damaged(state->path,
-                                "one of its two records does not authenticate (the option replay takes the other)");
+                                "one of its two records does not authenticate (the option replay uses the other one)");
         forgive(state, &s[whole[1]]);
         return DPMF_OK;
     }

@@ -198,8 +198,8 @@ dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t segments, const d
         sum += segment[i].count;
     }
     if (sum != count)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in all, accepted: %" PRId64,
-                                sum, count);
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "the segments have %" PRId64 " numbers in total, accepted: %" PRId64, sum, count);
     return DPMF_OK;
 }
 

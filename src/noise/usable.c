@@ -32,8 +32,8 @@ dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step) {
     if (step < reserved && !noise->replay)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "row %" PRId64
-                                " has been reserved and may have been handed out (the next row of the state "
-                                "file is %" PRId64 "): only the option replay gives it again",
+                                " has been reserved and may have been used (the next row of the state file is %" PRId64
+                                "): only the option replay gives it again",
                                 step, reserved);
     return DPMF_OK;
 }

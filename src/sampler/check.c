@@ -131,11 +131,10 @@ static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
                       law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION;
     if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other units when "
-        "one is added or removed: accepted are zero-out and replace-one",
-        s->plan.text);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                            "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other "
+                            "units when one is added or removed: zero-out and replace-one are accepted",
+                            s->plan.text);
 }
 
 dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {

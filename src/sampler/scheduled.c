@@ -166,8 +166,8 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     if (s->offered)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "sampler %s: at step %" PRId64
-                                " after offers, which only dpmf_sampler_decode can bring back; "
-                                "step %" PRId64 " was asked for",
+                                " after offers, which only dpmf_sampler_decode can restore; step %" PRId64
+                                " was asked for",
                                 s->plan.text, s->step, step);
     if (step < s->step) forget(s);
     for (; s->step < step; s->step++) {

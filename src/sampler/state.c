@@ -73,7 +73,7 @@ dpmf_status dpmf_sampler_encode(const dpmf_sampler *s, uint8_t **bytes, size_t *
 /* ---- reading ---- */
 
 static dpmf_status refuse_other(const char *field) {
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's state belongs to another sampler: its %s is another",
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's state belongs to another sampler: it has another %s",
                             field);
 }
 

@@ -95,8 +95,7 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
     const int even = form->kind == DPMF_I_SAMPLER_BINS || form->kind == DPMF_I_SAMPLER_ALLOCATION;
     if (sampling.cap > 0 && sampling.units > 0 && sampling.units != units)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: the cap is said to be on batches from %" PRId64
-                                " units, and there are %" PRId64,
+                                "sampler %s: the cap is for batches from %" PRId64 " units, but there are %" PRId64,
                                 form->form, sampling.units, units);
     if (sampling.cap > 0) sampling.units = units;
     if (!even && !(sampling.probability > 0))

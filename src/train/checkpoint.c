@@ -137,10 +137,9 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     TRY(place_pieces(l, whole, shown));
     const char *held = (const char *)bytes + l->at[IDENTITY];
     if (l->size[IDENTITY] < 1 || held[l->size[IDENTITY] - 1] != '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not say of which run it is",
-                                shown);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
     if (!same_key(held, t->identity))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: its key is another",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key",
                                 shown);
     TRY(dpmf_i_noise_mac(t->mac_key, bytes, (size_t)l->covered, mac));
     if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
@@ -182,7 +181,7 @@ dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
     TRY(check_path(t, path));
     TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &whole));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': there is none",
+        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
                                 dpmf_i_crypto_secret_show(path, shown));
     TRY_DONE(dpmf_i_base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
     TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)whole));

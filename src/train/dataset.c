@@ -220,8 +220,7 @@ dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " examples held out, accepted: 1 to %" PRId64, held,
                                 dataset->count - 1);
     if (by_unit && dataset->unit == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "users held out: the data set does not say whose examples are whose");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "users held out: the data set has no users");
     dpmf_status status = DPMF_OK;
     if (!by_unit) {
         TRY_DONE(dpmf_dataset_slice(dataset, dataset->count - held, held, &test));
@@ -230,7 +229,7 @@ dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by
         TRY_DONE(find_users(dataset, held, &user, &count));
         if (count == dataset->count) {
             status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                      "%" PRId64 " examples held out with their users: nobody would be left", held);
+                                      "%" PRId64 " examples held out with their users: no user would be left", held);
             goto done;
         }
         TRY_DONE(take_examples(dataset, user, count, 1, dataset->units, &test));

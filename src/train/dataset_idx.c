@@ -99,7 +99,7 @@ static dpmf_status check_end(source *s) {
     size_t got = 0;
     TRY(read_source(s, &one, 1, &got));
     if (got != 0 || s->used != s->size)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' goes on after the bytes that its header announces", s->name);
+        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has more bytes than its header announces", s->name);
     return DPMF_OK;
 }
 

@@ -51,9 +51,7 @@ static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset 
     if (!(o->zero_above >= 0.0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
     if (o->by_unit && data->unit == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the unit is the user, but the data set does not say whose examples are "
-                                "whose");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the unit is the user, but the data set has no users");
     return DPMF_OK;
 }
 
@@ -83,15 +81,14 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
                                 t->steps);
     if (s->offered)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the sampler has been offered units: the trainer asks for all of them");
+                                "the sampler has been offered units: the trainer uses all of them");
     if (!(dpmf_sampler_expected(s) > 0.0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
     if (t->options.noiseless) return DPMF_OK;
     if (dpmf_mechanism_adjacency(t->mechanism) == DPMF_ADJACENCY_ADD_REMOVE)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "training divides by the expected size of a batch, which the number of units gives away: a "
-            "mechanism for add-remove adjacency is not accepted, zero-out and replace-one are");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                "training divides by the expected size of a batch, which reveals the number of units: "
+                                "zero-out and replace-one adjacency are accepted, add-remove is not");
     return dpmf_sampler_check(s, t->mechanism);
 }
 
@@ -99,13 +96,11 @@ static dpmf_status check_mechanism(const dpmf_trainer *t) {
     if (t->options.noiseless) return DPMF_OK;
     if (!(dpmf_mechanism_sigma(t->mechanism) > 0.0))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the mechanism has no sigma, and training with it would have no known "
-                                "guarantee: dpmf_design_create (`dpmf design -o`) "
-                                "makes mechanisms that have one");
+                                "the mechanism has no sigma, so training with it would have no known guarantee: "
+                                "dpmf_design_create (`dpmf design -o`) makes mechanisms that have one");
     if (*dpmf_mechanism_digest(t->mechanism) == '\0')
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "the mechanism has no digest (a user's operator), and its noise could not be bound to it");
+        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
+                                "the mechanism has no digest (a user's operator), so its noise cannot be bound to it");
     return DPMF_OK;
 }
 
@@ -222,8 +217,7 @@ static double seconds(void) {
 
 static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
     return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "step %" PRId64 ": %s; the weights have grown too large, for which a smaller learning rate "
-                            "than %g is the cure",
+                            "step %" PRId64 ": %s; the weights have grown too large: use a learning rate below %g",
                             t->step, what, t->options.learning_rate);
 }
 

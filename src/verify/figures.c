@@ -86,7 +86,7 @@ static dpmf_status check_response(dpmf_i_verify *v) {
     v->response_size = size;
     dpmf_i_verify_check_response(
         v, "response", status == DPMF_OK ? found : NAN, DPMF_I_VERIFY_TOLERANCE_RESPONSE,
-        "u' A W v, with u and v chosen by a digest of all inputs, computed again: it moves with every bit of them");
+        "u' A W v, with u and v chosen by a digest of all inputs, computed again: it changes with every bit of them");
     return DPMF_OK;
 }
 

@@ -86,8 +86,8 @@ static void add_test(dpmf_i_verify *v, const char *name, double claimed, double 
                               .found = found,
                               .tolerance = allowed};
     dpmf_i_verify_check_add(
-        v->out, check, "%s of whitened float32 rows under a fresh key (absolute; a false alarm in all: below 2e-10)",
-        what);
+        v->out, check,
+        "%s of whitened float32 rows under a fresh key (absolute; probability of a false alarm: below 2e-10)", what);
 }
 
 static void check_moments(dpmf_i_verify *v, const sample *s) {
@@ -203,6 +203,6 @@ dpmf_status dpmf_i_verify_law(dpmf_i_verify *v) {
     }
     if (status == DPMF_OK) status = test_sample(v, &o, &s);
     if (!dpmf_i_verify_is_verdict(status)) return status;
-    dpmf_i_verify_check_skip(v->out, "noise", "no noise can be had: %s", dpmf_last_error());
+    dpmf_i_verify_check_skip(v->out, "noise", "no noise could be made: %s", dpmf_last_error());
     return DPMF_OK;
 }

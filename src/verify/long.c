@@ -75,7 +75,7 @@ static dpmf_status check_sensitivity(dpmf_i_verify *v) {
                               .tolerance = tolerance};
     dpmf_i_verify_check_add(v->out, check, "C applied to the first, a middle and the last pattern of one vector: %s",
                             found >= claimed * (1 - tolerance)
-                                ? "they reach the claim; that no other exceeds it is the claimed method's"
+                                ? "they reach the claim; the claimed method proves that no other exceeds it"
                                 : "they must not exceed the claim, which is not proven here");
 done:
     dpmf_i_base_free(x);
@@ -183,7 +183,7 @@ dpmf_status dpmf_i_verify_long(dpmf_i_verify *v) {
     if (work_of_losses(v->mechanism) > WORK_MAX) {
         dpmf_i_verify_check_skip(v->out, "stream.rms_loss",
                                  "not made: at %" PRId64
-                                 " steps all impulses would take too long; no second route to the losses",
+                                 " steps all impulses would take too long; no second method for the losses",
                                  v->mechanism->steps);
         return DPMF_OK;
     }

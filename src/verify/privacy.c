@@ -53,11 +53,12 @@ static dpmf_status check_sampled(dpmf_i_verify *v) {
     dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
     if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
-        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be had here: %s", dpmf_last_error());
+        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here: %s",
+                                 dpmf_last_error());
         return DPMF_OK;
     }
     if (found.kind != DPMF_ESTIMATE) { /* the certified bound stood in: the route that calibrated sigma */
-        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be had here");
+        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here");
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
@@ -82,7 +83,7 @@ static dpmf_status check_back(dpmf_i_verify *v) {
     dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
     if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
-        dpmf_i_verify_check_skip(v->out, "epsilon", "it cannot be had here: %s", dpmf_last_error());
+        dpmf_i_verify_check_skip(v->out, "epsilon", "it cannot be computed here: %s", dpmf_last_error());
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
@@ -103,7 +104,7 @@ dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
     if (m->epsilon == 0) {
         dpmf_i_verify_check_skip(v->out, "sigma",
                                  m->sigma == 0 ? "not calibrated: no guarantee is claimed"
-                                               : "no guarantee is claimed that it could be compared with");
+                                               : "no guarantee is claimed to compare it with");
         return DPMF_OK;
     }
     TRY(dpmf_i_base_progress(v->run, "verify: privacy", 0));
@@ -125,6 +126,6 @@ dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
     else if (found.confidence == 0)
         return check_back(v);
     else
-        dpmf_i_verify_check_skip(v->out, "epsilon", "there is no route but simulation for this sampling");
+        dpmf_i_verify_check_skip(v->out, "epsilon", "simulation is the only method for this sampling");
     return DPMF_OK;
 }

@@ -90,7 +90,7 @@ static dpmf_status check_inverse(dpmf_i_verify *v, int64_t steps, int64_t seeds)
                               .tolerance = DPMF_I_VERIFY_TOLERANCE_OTHER};
     dpmf_i_verify_check_add(v->out, check,
                             "largest entry of W C - I over the first %" PRId64 " steps of %" PRId64
-                            ", W read off the noise stream (absolute)",
+                            ", W read from the noise stream (absolute)",
                             steps, v->mechanism->steps);
 done:
     dpmf_i_base_free(columns);

@@ -36,7 +36,7 @@ dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dp
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_verification *v = NULL;
     if (mechanism == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the place of the answer is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the output is NULL");
     TRY(dpmf_i_base_alloc(1, sizeof *v, "the checks", (void **)&v));
     dpmf_status status = verify_all(mechanism, run == NULL ? &defaults : run, v);
     if (status == DPMF_OK)
@@ -65,7 +65,7 @@ static dpmf_status open_bytes(const uint8_t *bytes, size_t size, dpmf_verificati
     if (status != DPMF_OK) return DPMF_OK;
     status = dpmf_mechanism_decode(bytes, size, mechanism);
     if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
-    add_outcome(v, "description", status, "every object is made again from it, and describes itself in the same words");
+    add_outcome(v, "description", status, "every object is made again from it, and has the same description");
     return DPMF_OK;
 }
 
@@ -88,7 +88,7 @@ dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run 
     const dpmf_run defaults = dpmf_run_defaults();
     uint8_t *copy = NULL;
     if (bytes == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the place of the answer is NULL");
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the output is NULL");
     if (run == NULL) run = &defaults;
     if ((uintptr_t)bytes % sizeof(double) == 0) return verify_aligned(bytes, size, run, out);
     TRY(dpmf_i_base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));

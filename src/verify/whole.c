@@ -45,7 +45,7 @@ static dpmf_status check_inverse(dpmf_i_verify *v, int64_t rows, const double *w
                               .found = found,
                               .tolerance = DPMF_I_VERIFY_TOLERANCE_OTHER * size};
     dpmf_i_verify_check_add(v->out, check,
-                            "largest entry of W C - I, all %lld x %lld, W read off the noise stream (absolute)",
+                            "largest entry of W C - I, all %lld x %lld, W read from the noise stream (absolute)",
                             (long long)n, (long long)n);
     return DPMF_OK;
 }
@@ -62,10 +62,9 @@ static dpmf_status check_sensitivity(dpmf_i_verify *v, int64_t rows, const doubl
                               .found = found.value,
                               .tolerance = tolerance};
     dpmf_i_verify_check_add(v->out, check, "%s, from the matrix C: %s", found.route,
-                            proves ? "exact, by another route"
+                            proves ? "exact, by another method"
                             : off >= -tolerance && off <= tolerance
-                                ? "they reach the claim; that no other exceeds it is the "
-                                  "claimed method's"
+                                ? "they reach the claim; the claimed method proves that no other exceeds it"
                                 : "they must not exceed the claim, which is not proven here");
     return DPMF_OK;
 }
@@ -93,7 +92,7 @@ static dpmf_status check_losses(dpmf_i_verify *v, int64_t rows, const double *b)
             sqrt(p) * dpmf_i_mechanism_response_number(salt, 2 * (uint64_t)t) * dpmf_i_base_running_value(&answer);
     }
     const double all = dpmf_i_base_running_value(&total);
-    static const char how[] = "from every entry of A W, W read off the noise stream, and the sensitivity";
+    static const char how[] = "from every entry of A W, W read from the noise stream, and the sensitivity";
     const dpmf_evaluation *claimed = &m->evaluation;
     dpmf_i_verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->steps),
                               DPMF_I_VERIFY_TOLERANCE_OTHER, "%s", how);
@@ -103,7 +102,7 @@ static dpmf_status check_losses(dpmf_i_verify *v, int64_t rows, const double *b)
                               DPMF_I_VERIFY_TOLERANCE_OTHER, "%s", how);
     if (v->responded)
         dpmf_i_verify_check_response(v, "stream.response", response, DPMF_I_VERIFY_TOLERANCE_OTHER,
-                                     "u' A W v from the entries of A W, W read off the noise stream");
+                                     "u' A W v from the entries of A W, W read from the noise stream");
     return DPMF_OK;
 }
 
@@ -132,6 +131,6 @@ dpmf_status dpmf_i_verify_whole(dpmf_i_verify *v) {
     dpmf_status status = verify_whole(v, pool);
     dpmf_i_base_pool_free(pool);
     if (!dpmf_i_verify_is_verdict(status)) return status;
-    dpmf_i_verify_check_skip(v->out, "stream.left_inverse", "it cannot be had whole: %s", dpmf_last_error());
+    dpmf_i_verify_check_skip(v->out, "stream.left_inverse", "it cannot be computed as a whole: %s", dpmf_last_error());
     return DPMF_OK;
 }

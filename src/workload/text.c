@@ -162,7 +162,7 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     TRY(load_array(path, "the workload matrix", &array));
     if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
         status = dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT, "workload: the matrix file is %lld x %lld, accepted: %lld x %lld, as --steps says",
+            DPMF_ERROR_ARGUMENT, "workload: the matrix file is %lld x %lld, accepted: %lld x %lld (the steps)",
             (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
     else
         status = dpmf_workload_create_dense(steps, array.values, out);

@@ -106,13 +106,13 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     dpmf_i_account_composed run = q.composed;
     run.sigma = sigma * q.options.sigma_unit;
     if (q.sampled) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a ledger takes accounts that are proven, not simulated ones: "
-                                                     "balls-in-bins with a C and min-sep are not composed");
+        status = dpmf_i_base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "a ledger takes proven accounts, not simulated ones: balls-in-bins with a C and min-sep are not composed");
     } else if (run.adjacency != ledger->adjacency) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for under %s adjacency, the ledger under %s",
-                             dpmf_adjacency_name(run.adjacency), dpmf_adjacency_name(ledger->adjacency));
+        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
+                                  "the run is accounted for under %s adjacency, but the ledger under %s",
+                                  dpmf_adjacency_name(run.adjacency), dpmf_adjacency_name(ledger->adjacency));
     } else if (run.compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / times) {
         status =
             dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
@@ -130,7 +130,7 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
 
 dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other) {
     if (ledger->adjacency != other->adjacency && (other->count > 0 || other->gaussian > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a ledger under %s adjacency into one under %s",
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger under %s adjacency to one under %s",
                                 dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
     dpmf_ledger sum = *ledger;
     dpmf_status status = DPMF_OK;

@@ -58,8 +58,7 @@ dpmf_status dpmf_i_account_montecarlo_claim(double delta, int64_t samples, doubl
     if (dpmf_i_account_montecarlo_unconditional(low, samples) > delta) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "delta = %g is out of reach of %" PRId64
-                                " samples, whatever the claim: %.3g are too few, as a "
-                                "rule, and %.3g enough",
+                                " samples, for any claim: usually %.3g are too few, and %.3g are enough",
                                 delta, samples, 10 / delta, 100 / delta);
     }
     while (high - low > 1e-9 * high) {

@@ -96,7 +96,7 @@ static dpmf_status check_options(const dpmf_i_account_montecarlo_options *option
 
 dpmf_status dpmf_i_account_montecarlo_check_epsilon(double epsilon) {
     if (epsilon >= 0 && isfinite(epsilon)) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 and more is accepted", epsilon);
+    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 or more is accepted", epsilon);
 }
 
 static dpmf_status check_delta(double delta) {

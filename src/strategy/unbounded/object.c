@@ -220,8 +220,8 @@ static dpmf_status create_from(int64_t steps, shape *c, dpmf_strategy **out) {
     unbounded *s = NULL;
     if (steps > DPMF_UNBOUNDED_STEPS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "family " DPMF_FAMILY_UNBOUNDED ": steps = %lld, accepted 1 to 2^40: a number for "
-                                "machines, on which nothing else depends",
+                                "family " DPMF_FAMILY_UNBOUNDED
+                                ": steps = %lld, accepted 1 to 2^40 (nothing else depends on it)",
                                 (long long)steps);
     TRY(dpmf_i_strategy_new(&UNBOUNDED, sizeof *s, DPMF_FAMILY_UNBOUNDED, steps, (dpmf_strategy **)&s));
     s->c = *c;
