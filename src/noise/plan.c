@@ -105,10 +105,10 @@ static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
 }
 
 /*
- * Rows of SEPARATE bytes and more lie row after row. Slot after slot of a tile then falls on the same places of a
+ * Rows of SEPARATE bytes, a large page, and more lie row after row. Slot after slot of a tile then falls on the same places of a
  * cache as if they lay together: strides are equal but for multiples of WAY, the size of a way of a second-level cache.
  */
-static const int64_t SEPARATE = 1 << 22, WAY = 1 << 16;
+static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
 static void place_rows(dpmf_i_noise_plan *plan) {
     const int64_t size = (int64_t)plan->size, way = WAY / size;

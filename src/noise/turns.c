@@ -103,9 +103,8 @@ void dpmf_i_noise_turns_make(dpmf_i_noise_stream *s, int64_t rows) {
 
 void dpmf_i_noise_turns_level(dpmf_i_noise_stream *s) {
     const dpmf_i_noise_plan *plan = &s->plan;
-    if (!plan->route->holds || s->reached <= s->level) return;
     const int64_t made = most_made(s);
-    for (int64_t c = 0; c < plan->turns; c++) {
+    for (int64_t c = 0; c < plan->turns && plan->route->holds; c++) {
         dpmf_i_noise_turn *turn = &s->turn[c];
         dpmf_i_noise_task job = {.stream = s, .rows = made - turn->made};
         assert(job.rows >= 0 && job.rows <= plan->ahead);
