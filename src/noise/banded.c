@@ -102,7 +102,8 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
                                int64_t rows) {
     const shared *head = (const shared *)s->shared;
     const dpmf_i_noise_plan *plan = &s->plan;
-    int64_t next = tile->start + tile->count - plan->base;
+    const int64_t next = tile->start + tile->count - plan->base;
+    const int64_t further = plan->stride > 0 ? tile->count : plan->lags * tile->count;
     (void)rows;
     for (int64_t k = 0; k < head->groups; k++) {
         const group *g = &head->group[k];
@@ -113,9 +114,8 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
                                        .past = g->past,
                                        .rows = g->rows,
                                        .slot = g->step % plan->lags,
-                                       .stride = tile->count,
-                                       .fetch =
-                                           k == 0 && next + tile->count <= plan->padded ? plan->lags * tile->count : 0,
+                                       .stride = tile->stride,
+                                       .fetch = k == 0 && next + tile->count <= plan->padded ? further : 0,
                                        .factor = head->factor + (size_t)g->factor * plan->size,
                                        .near = g->near,
                                        .seed = scratch,
@@ -127,7 +127,7 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
 static const void *feedback_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
                                 int64_t t) {
     (void)scratch;
-    return tile->slots + (size_t)(t % s->plan.lags * tile->count) * s->plan.size;
+    return tile->slots + (size_t)(t % s->plan.lags * tile->stride) * s->plan.size;
 }
 
 /* One row: weight p is that of row t - p, and the first that of the seed. */

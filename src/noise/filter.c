@@ -105,9 +105,10 @@ static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     while (t < end) {
         int64_t local = t % plan->length;
         group *g = &head->group[head->groups++];
-        g->slot = t - head->step;
+        g->slot = t % plan->ahead;
         g->seeds = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
         g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), plan->length - local);
+        g->rows = (int)dpmf_i_noise_at_most(g->rows, plan->ahead - g->slot);
         g->factor = factor;
         for (int r = 0; r < g->rows; r++) {
             g->from[r] = is_whole(plan) || local + r < plan->lags ? 0 : local + r - plan->lags + 1;
@@ -121,8 +122,9 @@ static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
     assert(factor <= plan->ahead * (plan->lags + ROWS));
 }
 
-static char *rows_of(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch) {
-    if (s->plan.slots > 0) return tile->slots;
+/* The row of step t: in its slot, or behind the seeds. */
+static char *row_of(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+    if (s->plan.slots > 0) return tile->slots + (size_t)(t % s->plan.ahead * tile->stride) * s->plan.size;
     return (char *)scratch + (size_t)(CHUNK * tile->count) * s->plan.size;
 }
 
@@ -133,7 +135,7 @@ static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
     size_t size = s->plan.size;
     int64_t skip = g->from[0] > u ? g->from[0] - u : 0; /* seeds that come before the group's */
     if (skip >= count || g->to[g->rows - 1] <= u) return;
-    dpmf_i_kernels_accumulate job = {.count = tile->count, .stride = tile->count, .rows = g->rows};
+    dpmf_i_kernels_accumulate job = {.count = tile->count, .stride = tile->stride, .rows = g->rows};
     for (int r = 0; r < g->rows; r++) {
         int64_t from = g->from[r] - u - skip, to = g->to[r] - u - skip;
         job.from[r] = from < 0 ? 0 : dpmf_i_noise_at_most(from, count - skip);
@@ -141,7 +143,7 @@ static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
     }
     job.factor = head->factor + (size_t)(g->factor + (u + skip - g->from[0]) * g->rows) * size;
     job.x = scratch + (size_t)(skip * tile->count) * size;
-    job.y = rows_of(s, tile, scratch) + (size_t)(g->slot * tile->count) * size;
+    job.y = row_of(s, tile, scratch, g->slot);
     s->kernels->accumulate(&job);
 }
 
@@ -171,7 +173,8 @@ static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
 static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
                                int64_t rows) {
     const shared *head = (const shared *)s->shared;
-    memset(rows_of(s, tile, scratch), 0, (size_t)(rows * tile->count) * s->plan.size);
+    for (int64_t r = 0; r < rows; r++)
+        memset(row_of(s, tile, scratch, head->step + r), 0, (size_t)tile->count * s->plan.size);
     for (int64_t first = 0, last = 0; first < head->groups; first = last) {
         while (last < head->groups && head->group[last].seeds == head->group[first].seeds)
             last++;
@@ -179,14 +182,13 @@ static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
     }
     for (int64_t r = 0; r < rows && s->plan.exact > 0; r++) {
         fill_one_seed(s, tile, (uint64_t)(head->step + r), scratch);
-        s->wholes->finish(tile->count, (const double *)scratch, (double *)rows_of(s, tile, scratch) + r * tile->count);
+        s->wholes->finish(tile->count, (const double *)scratch, (double *)row_of(s, tile, scratch, head->step + r));
     }
 }
 
 static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
                                 int64_t t) {
-    const shared *head = (const shared *)s->shared;
-    return rows_of(s, tile, scratch) + (size_t)((t - head->step) * tile->count) * s->plan.size;
+    return row_of(s, tile, scratch, t);
 }
 
 static dpmf_status start_own(dpmf_i_noise_stream *s) {

@@ -4,7 +4,7 @@
  * stream and saying how much memory it will take run the same plan, so that the answer is exact. There is one
  * allocation, and none after it:
  *
- *     | stream | coefficients, for all threads | scratch of each thread | slots: slots x coordinates |
+ *     | stream | turns | coefficients, for all threads | scratch of each thread | slots: slots x coordinates |
  *
  * The slots are the memory that grows with the model. Everything else is O(tile), O(bands x look-ahead), or for the
  * strategies without a stream their W, steps x seeds.
@@ -103,10 +103,25 @@ static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
     plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
 }
 
+/*
+ * Rows of SEPARATE bytes, a large page, and more lie row after row. Slot after slot of a tile then falls on the same places of a
+ * cache as if they lay together: strides are equal but for multiples of WAY, the size of a way of a second-level cache.
+ */
+static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
+
+static void place_rows(dpmf_i_noise_plan *plan) {
+    const int64_t size = (int64_t)plan->size, way = WAY / size;
+    plan->turns = dpmf_i_noise_turns_of(plan);
+    plan->turn_bytes = dpmf_i_noise_aligned(plan->turns * (int64_t)sizeof(dpmf_i_noise_turn));
+    if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
+        plan->stride = dpmf_i_noise_round_up(plan->padded, way) + plan->tile % way;
+}
+
 /* Who makes rows elsewhere has memory of his own for them. */
 static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
     int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
-    int over = __builtin_mul_overflow(plan->slots, plan->padded * size, &plan->slot_bytes) ||
+    int over = __builtin_mul_overflow(plan->slots, (plan->stride > 0 ? plan->stride : plan->padded) * size,
+                                      &plan->slot_bytes) ||
                __builtin_mul_overflow(plan->scratch_rows, dpmf_i_noise_aligned(plan->tile * size), &rows) ||
                __builtin_add_overflow(plan->scratch_bytes, rows, &plan->scratch_bytes);
     plan->scratch_bytes = dpmf_i_noise_aligned(plan->scratch_bytes);
@@ -117,7 +132,7 @@ static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
                                 (long long)plan->slots, (long long)plan->count);
     if (plan->elsewhere) all = plan->shared_bytes;
-    plan->total_bytes = all + dpmf_i_noise_aligned((int64_t)sizeof(dpmf_i_noise_stream));
+    plan->total_bytes = all + dpmf_i_noise_aligned((int64_t)sizeof(dpmf_i_noise_stream)) + plan->turn_bytes;
     return DPMF_OK;
 }
 
@@ -150,5 +165,6 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);
+    place_rows(plan);
     return sum_up(plan);
 }

@@ -4,8 +4,9 @@
  *
  * Coordinates are cut into tiles that a processor's cache can hold; a tile starts at a multiple of 64 and is padded to
  * one, so that kernels and seeds never meet a ragged end (the padding is computed like any coordinate and never
- * emitted). All rows that the stream keeps of one tile lie together: slot j of a tile of `count` coordinates is at
- * j * count. A tile belongs to one thread at a time.
+ * emitted). Slot j of a tile is at j * stride: buffers that move on at every step lie together, tile by tile, with a
+ * stride of the tile's own coordinates; long rows that are made ahead lie row after row, so that the first step
+ * touches the memory of its own row alone. A tile belongs to one thread at a time.
  *
  * A route either holds rows: it makes up to `ahead` rows at a time, which stay in its slots until they are emitted; or
  * it has a state: it makes one row at a time, which the worker's scratch holds, and moves the state on.
@@ -22,6 +23,7 @@
 
 typedef struct dpmf_i_noise_tile {
     int64_t start, count; /* absolute coordinates; multiples of 64 */
+    int64_t stride;       /* numbers from one of its slots to the next */
     char *slots;          /* its rows */
 } dpmf_i_noise_tile;
 
@@ -70,10 +72,18 @@ typedef struct dpmf_i_noise_plan {
     int64_t cache_rows;                                /* how many those are */
     int64_t first, count, base, padded;                /* coordinates */
     int64_t tile, tiles;
+    int64_t stride;      /* numbers from one row in the slots to the next; 0: they lie tile by tile */
+    int64_t turns;       /* runs of tiles that make rows ahead at different steps (noise/turns.c) */
+    int64_t turn_bytes;  /* of their table */
     int threads, mapped; /* mapped: the slots are in a file */
     int elsewhere;       /* rows are made elsewhere: there are coefficients, and no slots or scratch */
     int64_t slot_bytes, total_bytes;
 } dpmf_i_noise_plan;
+
+typedef struct dpmf_i_noise_turn {
+    int64_t made; /* rows before this one are made in its tiles */
+    int64_t rows; /* that it makes in this step */
+} dpmf_i_noise_turn;
 
 struct dpmf_i_noise_stream {
     dpmf_i_noise_plan plan;
@@ -84,10 +94,13 @@ struct dpmf_i_noise_stream {
     dpmf_i_base_pool *pool;
     dpmf_noise_maker maker; /* of rows that are made elsewhere */
     pid_t owner;            /* who made it: a child must not wipe the file that it shares with its parent */
+    dpmf_i_noise_turn *turn;
     char *shared, *scratch, *slots;
     int64_t step;      /* of the next row */
     int64_t made;      /* rows before this one are made */
     int64_t kept;      /* and from this one on they are still held */
+    int64_t level;     /* what all turns had made when they last were level */
+    int64_t reached;   /* no row from this one on has been handed out since */
     int64_t seed_step; /* the first seed of this step ... */
     uint64_t seed_row; /* ... is this row of Z */
 };
@@ -104,6 +117,33 @@ void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise/steps.c: the str
 /* Which route, how large the tiles, how much memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o,
                                                    int threads, dpmf_i_noise_plan *plan);
+
+/* ---- work on tiles (noise/tiles.c) ---- */
+
+typedef struct dpmf_i_noise_task {
+    dpmf_i_noise_stream *stream;
+    int64_t rows;  /* the turns that make so many make them; 0: none */
+    int64_t group; /* tiles at a time */
+    int rest;      /* and tiles that make none take part */
+    int emit;      /* row `step` */
+    dpmf_i_noise_how how;
+    double scale;
+    int64_t segments;
+    const dpmf_i_noise_segment *segment;
+} dpmf_i_noise_task;
+
+dpmf_i_noise_tile dpmf_i_noise_tile_at(const dpmf_i_noise_stream *s, int64_t index);
+void dpmf_i_noise_tiles_run(dpmf_i_noise_task *job);
+
+/* ---- whose turn it is (noise/turns.c) ---- */
+int64_t dpmf_i_noise_turns_of(const dpmf_i_noise_plan *plan);                 /* how many there are */
+void dpmf_i_noise_turns_begin(dpmf_i_noise_stream *s);                        /* says what each makes at s->step */
+int64_t dpmf_i_noise_turns_next(const dpmf_i_noise_stream *s, int64_t below); /* the largest of that below this */
+void dpmf_i_noise_turns_end(dpmf_i_noise_stream *s);                          /* it is made */
+void dpmf_i_noise_turns_step(dpmf_i_noise_stream *s);                         /* the row of s->step is handed out */
+void dpmf_i_noise_turns_set(dpmf_i_noise_stream *s, int64_t made);            /* all have made so many */
+void dpmf_i_noise_turns_make(dpmf_i_noise_stream *s, int64_t rows);           /* all, which are level, make so many */
+void dpmf_i_noise_turns_level(dpmf_i_noise_stream *s);                        /* all make as many as one may have */
 
 /* ---- helpers (noise/route.c) ---- */
 

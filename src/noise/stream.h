@@ -65,9 +65,9 @@ int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *stream);
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *stream, int64_t step, const dpmf_run *run);
 
-/* The buffers as bytes, for a state file: size, copy out, copy in (at `step`). */
+/* The buffers as bytes, for a state file: size, copy out (rows that some tiles have and others not are made first), copy in (at `step`). */
 int64_t dpmf_i_noise_stream_state_size(const dpmf_i_noise_stream *stream);
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_save(const dpmf_i_noise_stream *stream, uint8_t *bytes);
+DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_save(dpmf_i_noise_stream *stream, uint8_t *bytes);
 DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *stream, int64_t step,
                                                            const uint8_t *bytes);
 
