@@ -80,8 +80,7 @@ void dpmf_i_base_lbfgs_direction(const dpmf_i_base_lbfgs *m, const double *gradi
         d[i] = -gradient[i];
     if (m->used == 0) return;
     const int64_t newest = (m->turn - 1) % m->pairs, oldest = (m->turn - m->used) % m->pairs;
-    const double *change = change_of(m, newest);
-    const double scale = m->product[newest] / dpmf_i_base_dot(m->n, change, change);
+    const double scale = m->product[newest] / (m->length * m->length);
     last = dpmf_i_base_dot(m->n, step_of(m, newest), d);
     for (int k = 1; k <= m->used; k++) { /* the newest first */
         const int64_t i = (m->turn - k) % m->pairs;
@@ -105,13 +104,14 @@ void dpmf_i_base_lbfgs_remember(dpmf_i_base_lbfgs *m, const double *x, const dou
         step[j] = next[j] - x[j];
         change[j] = next_gradient[j] - gradient[j];
     }
-    const double product = dpmf_i_base_dot(m->n, step, change);
+    const double product = dpmf_i_base_dot(m->n, step, change), length = dpmf_i_base_norm(m->n, change);
     /* curvature below rounding says nothing and would spoil the estimate; the slot is written over next time */
-    if (!(product > 1e-10 * dpmf_i_base_norm(m->n, step) * dpmf_i_base_norm(m->n, change))) {
+    if (!(product > 1e-10 * dpmf_i_base_norm(m->n, step) * length)) {
         if (m->used == m->pairs) m->used--; /* the slot held the oldest pair */
         return;
     }
     m->product[i] = product;
+    m->length = length;
     m->turn++;
     if (m->used < m->pairs) m->used++;
 }
