@@ -16,7 +16,7 @@ from checking import report
 
 SYMBOLS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "symbols.txt"
 NEEDED = re.compile(r"lib(c|m|gcc_s)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+")
-LICENCES = ["libcjson", "liblapacke", "liblbfgs", "libopenblas-serial", "libssl", "zlib1g"]
+LICENCES = ["libcjson", "liblapacke", "libopenblas-serial", "libssl", "zlib1g"]
 LARGEST = 100 << 20  # what PyPI accepts without asking
 
 

@@ -46,7 +46,6 @@ find_missing() {
     need_module libopenblas-dev openblas
     need_module libssl-dev libcrypto
     need_module zlib1g-dev zlib
-    if ! [ -e /usr/include/lbfgs.h ]; then missing+=(liblbfgs-dev); fi
     need_module libcmocka-dev cmocka
     if [ "$level" != build ] && ! [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]; then
         missing+=(dataset-fashion-mnist)

@@ -1,189 +1,216 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limited-memory BFGS (Nocedal 1980) by liblbfgs, the C port of Nocedal's own code, with the line search of More and
- * Thuente (1994), which brackets. liblbfgs takes its vectors from malloc, outside our allocator; the points kept here
- * are ours.
- *
- * Points of infinite value. The line search interpolates and cannot live with infinity, so it is shown a mirror: the
- * value of the point the search began at and the gradient there with its sign turned. That is the end of a parabola
- * that falls and rises again, whose least value is half way back: the search bisects. A mirrored point is never
- * accepted, since it is no decrease.
+ * Limited-memory BFGS (base/lbfgs.c) with a line search that brackets (base/line_search.c).
  *
  * A search that ends without meeting its conditions (against a wall beyond which everything is infinite, f still
- * falling) has often seen lower points: the run starts anew from the lowest one. Where rounding is all that trials
- * show, the run has come to its normal end at full precision, and is called converged if |gradient| is small enough
- * for the remaining decrease to be invisible.
+ * falling) has often seen lower points: the run starts anew from the lowest one, with an empty memory. Where rounding is
+ * all that trials show, the run has come to its normal end at full precision, and is called converged if |gradient| is
+ * small enough for the remaining decrease to be invisible.
  */
 #include "base/minimize.h"
 
+#include "base/lbfgs.h"
+#include "base/line_search.h"
 #include "base/linalg.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <float.h>
-#include <lbfgs.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    PAD = 16,         /* liblbfgs with SSE rounds the number of variables up to a multiple of this */
     LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
-    TRIALS = 40,      /* in one line search */
-    RUNS = 100        /* from new starts, each of which must have gained something */
+    RUNS = 100,       /* from new starts, each of which must have gained something */
+    PAIRS = 10,       /* of the memory, and */
+    PAST = 5,         /* steps of the decrease rule, where the caller names none */
+    PAST_MAX = 32
 };
 static const double LEVEL = 32 * DBL_EPSILON; /* part of f that rounding may be */
+
+typedef struct place {
+    double *x, *gradient, f;
+} place;
+
+typedef enum ending { MET, LIMIT, STUCK } ending; /* one of the two rules, the iterations, or the line search */
 
 typedef struct walk {
     const dpmf_i_base_objective *objective;
     const dpmf_i_base_minimize_options *options;
-    dpmf_status status;       /* of the objective or the progress callback */
-    dpmf_i_base_minimum last; /* the point that the last step ended on */
-    double *best, *gradient;
+    dpmf_i_base_lbfgs memory;
+    dpmf_i_base_minimum last;
+    place at, trial; /* the point that the last step ended on, and the last one tried */
+    double *direction;
     int level;    /* trials since then whose f cannot be told from its f */
-    double low_f; /* the lowest trial since then */
+    double low_f; /* the lowest trial since then that was not accepted */
     double *low;
-    int before; /* iterations of earlier runs */
+    double past[PAST_MAX]; /* f after the last steps of this run, step k in place k modulo the rule's number */
 } walk;
 
 static double level_of(double f) {
     return LEVEL * fmax(1, fabs(f));
 }
 
-static double mirror(const walk *w, int n, double *gradient) {
-    for (int i = 0; i < n; i++)
-        gradient[i] = i < w->objective->count ? -w->gradient[i] : 0;
-    return w->last.f;
-}
-
-static lbfgsfloatval_t evaluate_objective(void *context, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient,
-                                          const int n, const lbfgsfloatval_t step) {
-    walk *w = context;
-    double f = INFINITY;
-    (void)step;
-    if (w->level >= LEVEL_TRIALS || w->status != DPMF_OK) return mirror(w, n, gradient); /* let it find its end */
+static dpmf_status evaluate_at(walk *w, place *p) {
+    p->f = INFINITY;
+    TRY(w->objective->value(w->objective->context, p->x, &p->f, p->gradient));
     w->last.evaluations++;
-    w->status = w->objective->value(w->objective->context, x, &f, gradient);
-    if (w->status != DPMF_OK || !isfinite(f)) return mirror(w, n, gradient);
-    for (int64_t i = w->objective->count; i < n; i++)
-        gradient[i] = 0;
-    w->level = fabs(f - w->last.f) <= level_of(f) ? w->level + 1 : 0;
-    if (f < w->low_f) {
-        w->low_f = f;
-        memcpy(w->low, x, (size_t)w->objective->count * sizeof *x);
-    }
-    return f;
+    return DPMF_OK;
 }
 
-static dpmf_status report_walk(const walk *w) {
+/* w->at is a new point: what is said about the last one is over. */
+static dpmf_status arrive(walk *w) {
     char what[160];
+    w->last.f = w->low_f = w->at.f;
+    w->last.gradient = dpmf_i_base_norm(w->objective->count, w->at.gradient);
+    w->level = 0;
     if (w->options->what == NULL) return DPMF_OK;
     snprintf(what, sizeof what, "%.100s, step %d, %.9g", w->options->what, w->last.iterations, w->last.f);
     return dpmf_i_base_progress(w->options->run, what, -1);
 }
 
-static void keep_best(walk *w, const double *x, const double *gradient, double f) {
-    const size_t size = (size_t)w->objective->count * sizeof *x;
-    memcpy(w->best, x, size);
-    memcpy(w->gradient, gradient, size);
-    w->last.f = w->low_f = f;
-    w->last.gradient = dpmf_i_base_norm(w->objective->count, gradient);
-    w->level = 0;
+/* Starts from the point in w->at.x. */
+static dpmf_status start_walk(walk *w) {
+    TRY(evaluate_at(w, &w->at));
+    if (!isfinite(w->at.f))
+        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
+    return arrive(w);
 }
 
-static int after_step(void *context, const lbfgsfloatval_t *x, const lbfgsfloatval_t *gradient, const lbfgsfloatval_t f,
-                      const lbfgsfloatval_t x_norm, const lbfgsfloatval_t gradient_norm, const lbfgsfloatval_t step,
-                      int n, int iteration, int evaluations) {
-    walk *w = context;
-    (void)x_norm, (void)gradient_norm, (void)step, (void)n, (void)evaluations;
-    keep_best(w, x, gradient, f);
-    w->last.iterations = w->before + iteration;
-    if (w->status == DPMF_OK) w->status = report_walk(w);
-    return w->status != DPMF_OK;
-}
+/* ---- one step ---- */
 
-/* Keeps x as the point to start from. */
-static dpmf_status start_walk(walk *w, const double *x) {
-    double f = INFINITY, *gradient = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(w->objective->count, "the gradient", &gradient));
-    TRY_DONE(w->objective->value(w->objective->context, x, &f, gradient));
-    w->last.evaluations++;
-    if (!isfinite(f)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
-        goto done;
+/* f at one trial of the line search. */
+static dpmf_status try_step(walk *w, dpmf_i_base_line_search *line, dpmf_i_base_line_end *end) {
+    const int64_t n = w->objective->count;
+    const double *restrict x = w->at.x, *restrict d = w->direction, step = line->next;
+    double *restrict to = w->trial.x;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = x[i] + step * d[i];
+    TRY(evaluate_at(w, &w->trial));
+    if (!isfinite(w->trial.f)) {
+        *end = dpmf_i_base_line_take_wall(line);
+        return DPMF_OK;
     }
-    keep_best(w, x, gradient, f);
-    status = report_walk(w);
-done:
-    dpmf_i_base_free(gradient);
-    return status;
+    *end = dpmf_i_base_line_take(line, w->trial.f, dpmf_i_base_dot(n, w->trial.gradient, d));
+    w->level = fabs(w->trial.f - w->at.f) <= level_of(w->trial.f) ? w->level + 1 : 0;
+    if (*end != DPMF_I_BASE_LINE_FOUND && w->trial.f < w->low_f) {
+        w->low_f = w->trial.f;
+        memcpy(w->low, w->trial.x, (size_t)n * sizeof *w->low);
+    }
+    return DPMF_OK;
 }
 
-static lbfgs_parameter_t parameters(const dpmf_i_base_minimize_options *o, int iterations_left) {
-    lbfgs_parameter_t p;
-    lbfgs_parameter_init(&p);
-    p.m = o->pairs > 0 ? o->pairs : 10;
-    p.epsilon = o->gradient;
-    p.past = o->decrease > 0 ? (o->past > 0 ? o->past : 5) : 0;
-    p.delta = o->decrease;
-    p.max_iterations = iterations_left;
-    p.max_linesearch = TRIALS;
-    return p;
+/* From w->at along the direction; *found says if w->trial is the point to go to. */
+static dpmf_status search_line(walk *w, int *found) {
+    const int64_t n = w->objective->count;
+    const double slope = dpmf_i_base_dot(n, w->at.gradient, w->direction);
+    /* without a memory the length of the direction says nothing: the first trial has length 1 */
+    const double first = w->memory.used > 0 ? 1 : 1 / dpmf_i_base_norm(n, w->direction);
+    dpmf_i_base_line_search line;
+    dpmf_i_base_line_end end = DPMF_I_BASE_LINE_GOES_ON;
+    *found = 0;
+    if (!(slope < 0 && first > 0)) return DPMF_OK; /* rounding has made it no way down */
+    dpmf_i_base_line_start(&line, w->at.f, slope, first);
+    while (end == DPMF_I_BASE_LINE_GOES_ON && w->level < LEVEL_TRIALS)
+        TRY(try_step(w, &line, &end));
+    *found = end == DPMF_I_BASE_LINE_FOUND;
+    return DPMF_OK;
 }
 
-/* One run of liblbfgs from w->best. Its answer says how it ended. */
-static int run_once(walk *w, int padded, double *point) {
-    lbfgs_parameter_t p = parameters(w->options, w->options->iterations - w->last.iterations);
-    double f = 0;
-    memcpy(point, w->best, (size_t)w->objective->count * sizeof *point);
-    w->before = w->last.iterations;
-    return lbfgs(padded, point, &f, evaluate_objective, after_step, w, &p);
+static dpmf_status take_step(walk *w) {
+    const place last = w->at;
+    dpmf_i_base_lbfgs_remember(&w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
+    w->at = w->trial;
+    w->trial = last;
+    w->last.iterations++;
+    return arrive(w);
 }
 
-static int is_done(const walk *w, int code) {
-    if (code == LBFGS_SUCCESS || code == LBFGS_STOP || code == LBFGS_ALREADY_MINIMIZED) return 1;
-    return code != LBFGSERR_MAXIMUMITERATION && w->last.gradient <= 1e-5 * fmax(1, fabs(w->last.f));
+/* ---- runs ---- */
+
+static int is_flat(const walk *w) {
+    return w->last.gradient <= w->options->gradient * fmax(1, dpmf_i_base_norm(w->objective->count, w->at.x));
 }
 
-static dpmf_status run_all(walk *w, int padded, double *point) {
+/* f after `step` steps of this run: has it fallen too little since `past` steps before? */
+static int falls_too_little(walk *w, int step) {
+    const int past = w->options->past > 0 ? w->options->past : PAST;
+    double *before = &w->past[step % past], f = w->at.f;
+    const int end = step >= past && fabs(*before - f) < w->options->decrease * fabs(f);
+    assert(past <= PAST_MAX);
+    *before = f;
+    return end;
+}
+
+/* From w->at with an empty memory. */
+static dpmf_status run_once(walk *w, ending *end) {
+    int found = 1;
+    *end = is_flat(w) ? MET : STUCK;
+    (void)falls_too_little(w, 0);
+    dpmf_i_base_lbfgs_forget(&w->memory);
+    for (int step = 1; *end == STUCK; step++) {
+        dpmf_i_base_lbfgs_direction(&w->memory, w->at.gradient, w->direction);
+        TRY(search_line(w, &found));
+        if (!found) break;
+        TRY(take_step(w));
+        if (is_flat(w) || falls_too_little(w, step))
+            *end = MET;
+        else if (w->last.iterations >= w->options->iterations)
+            *end = LIMIT;
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status run_all(walk *w) {
     for (int run = 0; run < RUNS && w->last.iterations < w->options->iterations; run++) {
-        int code = run_once(w, padded, point);
-        if (w->status != DPMF_OK) return w->status;
-        if (code == LBFGSERR_OUTOFMEMORY)
-            return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for the optimizer's vectors of %lld unknowns",
-                                    (long long)w->objective->count);
-        const int gained = w->low_f<w->last.f - level_of(w->last.f), moved = w->last.iterations> w->before;
-        w->last.converged = is_done(w, code);
-        if (w->last.converged || code == LBFGSERR_MAXIMUMITERATION || !(gained || moved)) break;
+        const int before = w->last.iterations;
+        ending end = STUCK;
+        TRY(run_once(w, &end));
+        const int gained = w->low_f < w->at.f - level_of(w->at.f), moved = w->last.iterations > before;
+        w->last.converged = end == MET || (end == STUCK && w->last.gradient <= 1e-5 * fmax(1, fabs(w->at.f)));
+        if (w->last.converged || end == LIMIT || !(gained || moved)) break;
         if (gained) {
-            TRY(start_walk(w, w->low));
+            memcpy(w->at.x, w->low, (size_t)w->objective->count * sizeof *w->low);
+            TRY(start_walk(w));
             w->last.iterations++;
         }
     }
     return DPMF_OK;
 }
 
+static dpmf_status create_walk(walk *w) {
+    const int64_t n = w->objective->count;
+    TRY(dpmf_i_base_alloc_doubles(n, "the point", &w->at.x));
+    TRY(dpmf_i_base_alloc_doubles(n, "the gradient", &w->at.gradient));
+    TRY(dpmf_i_base_alloc_doubles(n, "the next point", &w->trial.x));
+    TRY(dpmf_i_base_alloc_doubles(n, "the next gradient", &w->trial.gradient));
+    TRY(dpmf_i_base_alloc_doubles(n, "the direction", &w->direction));
+    TRY(dpmf_i_base_alloc_doubles(n, "the lowest point", &w->low));
+    return dpmf_i_base_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->memory);
+}
+
+static void free_walk(walk *w) {
+    double *const all[] = {w->at.x, w->at.gradient, w->trial.x, w->trial.gradient, w->direction, w->low};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        dpmf_i_base_free(all[i]);
+    dpmf_i_base_lbfgs_free(&w->memory);
+}
+
 dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const dpmf_i_base_minimize_options *options,
                                  double *x, dpmf_i_base_minimum *out) {
-    const int64_t count = objective->count, padded = (count + PAD - 1) / PAD * PAD;
+    const size_t size = (size_t)objective->count * sizeof *x;
     walk w = {.objective = objective, .options = options};
-    double *point = NULL;
     dpmf_status status = DPMF_OK;
-    if (count < 1 || padded > INT32_MAX / 2)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 to %d", (long long)count,
-                                INT32_MAX / 2);
-    TRY_DONE(dpmf_i_base_alloc_doubles(padded, "the point", &point));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the best point", &w.best));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the lowest point", &w.low));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the gradient", &w.gradient));
-    TRY_DONE(start_walk(&w, x));
-    TRY_DONE(run_all(&w, (int)padded, point));
-    memcpy(x, w.best, (size_t)count * sizeof *x);
+    if (objective->count < 1)
+        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);
+    TRY_DONE(create_walk(&w));
+    memcpy(w.at.x, x, size);
+    TRY_DONE(start_walk(&w));
+    TRY_DONE(run_all(&w));
+    memcpy(x, w.at.x, size);
     *out = w.last;
 done:
-    dpmf_i_base_free(point);
-    dpmf_i_base_free(w.best);
-    dpmf_i_base_free(w.low);
-    dpmf_i_base_free(w.gradient);
+    free_walk(&w);
     return status;
 }

@@ -192,13 +192,20 @@ dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed
 
 /* ---- the search ---- */
 
-/* ln loss with the proven S. */
+/*
+ * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,
+ * rounding keeps it from that for the very small ones.
+ */
 static dpmf_status proven_value(dpmf_i_optimize_toeplitz_mixed *m, const dpmf_i_base_objective *objective,
                                 const double *x, double *gradient, double *f) {
-    m->mu = PROOF_MU;
+    dpmf_status status = DPMF_OK;
+    *f = INFINITY;
     m->proven = 1;
-    m->warm = 0;
-    dpmf_status status = objective->value(objective->context, x, f, gradient);
+    for (double mu = PROOF_MU; status == DPMF_OK && !isfinite(*f) && mu <= FIRST_MU; mu *= 10) {
+        m->mu = mu;
+        m->warm = 0;
+        status = objective->value(objective->context, x, f, gradient);
+    }
     m->proven = 0;
     return status;
 }
