@@ -8,6 +8,7 @@
 #include "optimum/epochs/forms.h"
 #include "optimum/epochs/full.h"
 #include "optimum/patterns/patterns.h"
+#include "optimum/phi.h"
 #include "workload/workload.h"
 
 /*

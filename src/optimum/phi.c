@@ -293,6 +293,13 @@ static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain
     return DPMF_OK;
 }
 
+dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *f, const double *v, const double *p,
+                                          const dpmf_i_base_quadrature *rule, double *out) {
+    assert(f->q_bands == 1 || f->q_bands == 2);
+    scale_bands(f, p, 0);
+    return run_ladders(f, &f->chain, rule, v, out);
+}
+
 /*
  * Rounding: a bound, since in either ladder errors only add up. One band: at most six roundings a step and, where rates
  * or weights make the bands inexact, fourteen in these. Two bands: at most 24 a step in each of two filters that share

@@ -26,6 +26,14 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_eval(dpmf_i_optimum_phi *phi, con
                                                     double tolerance, int nodes, double *columns, double *rows,
                                                     double *error);
 
+/*
+ * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any shifts >= 0, few and of one's own choice;
+ * named workloads.
+ */
+struct dpmf_i_base_quadrature;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *phi, const double *v, const double *p,
+                                                          const struct dpmf_i_base_quadrature *rule, double *out);
+
 /* 0 for named workloads, the rounding of the last evaluation's singular vectors for a matrix. */
 double dpmf_i_optimum_phi_floor(const dpmf_i_optimum_phi *phi);
 
