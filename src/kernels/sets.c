@@ -10,6 +10,7 @@
 #include "kernels/sample/sample.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
+#include "kernels/tvblt.h"
 #include "kernels/whole/whole.h"
 
 #include <stddef.h>
@@ -48,4 +49,5 @@ KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_sample, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL_WITH(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES, IF_X86_64(dpmf_i_kernels_seed_vaes))
 KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(dpmf_i_kernels_tvblt, DPMF_I_KERNELS_ISA_PLAIN)
 KERNEL(dpmf_i_kernels_whole, DPMF_I_KERNELS_ISA_PLAIN)

@@ -12,6 +12,7 @@ typedef struct dpmf_i_optimum_ascent {
     int max_loss, mirrored;
     const double *weights; /* RMS: NULL or p */
     const dpmf_run *run;   /* NULL: nobody to report to */
+    int coarse;            /* on the way to a longer run: nothing of that is done yet */
     dpmf_i_optimum_phi *phi;
     double *y;               /* the point: square roots of v and, if apart, of p; any scale */
     double *v, *p;           /* of the last evaluation: v sums to 1, for max loss p too */

@@ -84,6 +84,10 @@ static const char *const SCOPE[SCOPES] = {
     [CONTAINED] =
         EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
 
+static int is_of_epochs(const char *scope) {
+    return strncmp(scope, EPOCHS_TEXT, sizeof EPOCHS_TEXT - 1) == 0;
+}
+
 /* What files of earlier versions say for the same. */
 static const struct {
     int scope;
@@ -183,23 +187,28 @@ static double round_to(int bits, double x) {
     return ldexp(floor(ldexp(part, bits) - 0.25), exponent - bits);
 }
 
+enum { BITS = 40 };
+
 static double round_down(double x) {
-    return round_to(40, x);
+    return round_to(BITS, x);
 }
 
 /* A climb's last digits depend on every rounding on its way: so many bits of its bound are kept. */
 enum { CLIMBED_BITS = 20 };
 
-int dpmf_i_optimum_lower_bound_is_cut(double bound) {
+int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope) {
     int exponent = 0;
-    const double part = ldexp(frexp(bound, &exponent), CLIMBED_BITS);
+    const double part = ldexp(frexp(bound, &exponent), is_of_epochs(scope) ? CLIMBED_BITS : BITS);
     return part == floor(part);
 }
 
-/* The dual value of one loss, 0 where the optimum is not known; within 1e-6 of the optimum, or 5e-6 for long runs. */
+/* Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. */
+static const int64_t LONG = 131072;
+
+/* The dual value of one loss, 0 where the optimum is not known. */
 static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, double *out) {
     dpmf_i_optimum found = {0};
-    double tolerance = a->steps <= 131072 ? 1e-6 : 5e-6;
+    double tolerance = a->steps <= LONG ? 1e-6 : 5e-6;
     dpmf_status status = dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
     if (status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL) return DPMF_OK; /* none from here */
     if (status == DPMF_OK) *out = found.lower;
@@ -268,10 +277,6 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     return DPMF_OK;
 }
 
-static int is_of_epochs(const char *scope) {
-    return strncmp(scope, EPOCHS_TEXT, sizeof EPOCHS_TEXT - 1) == 0;
-}
-
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, dpmf_lower_bound *out) {
@@ -307,7 +312,8 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
     TRY(strongest(workload, participation, o, scope, &found));
-    *tolerance = found.scope != NULL && is_of_epochs(found.scope) ? 1e-5 : 0;
+    const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS];
+    *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
     if (found.scope != NULL && scope != NULL) found.scope = worded_like(found.scope, scope);
     *out = found;
     return DPMF_OK;

@@ -8,6 +8,7 @@
 #include "optimum/epochs/forms.h"
 #include "optimum/epochs/full.h"
 #include "optimum/patterns/patterns.h"
+#include "optimum/phi.h"
 #include "workload/workload.h"
 
 /*
@@ -55,8 +56,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload 
                                                             const dpmf_evaluate_options *options, const char *scope,
                                                             dpmf_lower_bound *out, double *tolerance);
 
-/* 1 if a bound has no more digits than a climbed one keeps; another number within `tolerance` was never one. */
-int dpmf_i_optimum_lower_bound_is_cut(double bound);
+/* 1 if a bound has no more digits than one of its scope keeps; another number within `tolerance` was never one. */
+int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope);
 
 /*
  * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where

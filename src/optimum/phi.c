@@ -52,6 +52,8 @@ struct dpmf_i_optimum_phi {
     int width;
     double *matrix, *u; /* dense */
     double floor;
+    const dpmf_run *run; /* asked between waves */
+    double done;
 };
 
 enum { MATRIX_STEPS_MAX = 4096 };
@@ -136,6 +138,11 @@ void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *f) {
     dpmf_i_base_free(f->matrix);
     dpmf_i_base_free(f->u);
     dpmf_i_base_free(f);
+}
+
+void dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *f, const dpmf_run *run, double done) {
+    f->run = run;
+    f->done = done;
 }
 
 /* ---- the interval ---- */
@@ -283,6 +290,7 @@ static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain
         out[t] = 0;
     for (w.first = 0; w.first < groups; w.first += f->width) {
         int items = groups - w.first < f->width ? groups - w.first : f->width;
+        TRY(dpmf_i_base_progress(f->run, "optimum", f->done));
         TRY(dpmf_i_base_pool_run(f->pool, items, run_group, &w));
         for (int i = 0; i < items; i++)
             for (int64_t t = 0; t < f->n; t++)
@@ -291,6 +299,13 @@ static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain
     for (int64_t t = 0; t < f->n; t++)
         out[t] *= v[t];
     return DPMF_OK;
+}
+
+dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *f, const double *v, const double *p,
+                                          const dpmf_i_base_quadrature *rule, double *out) {
+    assert(f->q_bands == 1 || f->q_bands == 2);
+    scale_bands(f, p, 0);
+    return run_ladders(f, &f->chain, rule, v, out);
 }
 
 /*

@@ -12,6 +12,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_create(const dpmf_workload *workl
                                                       dpmf_i_optimum_phi **out);
 void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *phi);
 
+/* From now on evaluations ask `run` (NULL: nobody) whether to go on, and say that `done` is done; some times a second. */
+void dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *phi, const dpmf_run *run, double done);
+
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
                                                         double *low, double *high);
@@ -25,6 +28,14 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *phi,
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_eval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
                                                     double tolerance, int nodes, double *columns, double *rows,
                                                     double *error);
+
+/*
+ * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any shifts >= 0, few and of one's own choice;
+ * named workloads.
+ */
+struct dpmf_i_base_quadrature;
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *phi, const double *v, const double *p,
+                                                          const struct dpmf_i_base_quadrature *rule, double *out);
 
 /* 0 for named workloads, the rounding of the last evaluation's singular vectors for a matrix. */
 double dpmf_i_optimum_phi_floor(const dpmf_i_optimum_phi *phi);

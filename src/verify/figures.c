@@ -43,7 +43,7 @@ static void check_sensitivity(dpmf_i_verify *v) {
 /* Two climbs end apart, but on numbers of few digits: one between them was changed. */
 static void check_bound(dpmf_i_verify *v, const char *name, double claimed, double found, double apart,
                         const char *scope) {
-    const double tolerance = dpmf_i_optimum_lower_bound_is_cut(claimed) ? apart : 0;
+    const double tolerance = dpmf_i_optimum_lower_bound_is_cut(claimed, scope) ? apart : 0;
     dpmf_i_verify_check_equal(v->out, name, claimed, found, fmax(tolerance, DPMF_I_VERIFY_TOLERANCE_OTHER),
                               "computed again: %s", scope);
 }

@@ -48,19 +48,31 @@ void dpmf_i_optimize_tvblt_work_free(dpmf_i_optimize_tvblt_work *w) {
 
 dpmf_status dpmf_i_optimize_tvblt_work_alloc(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
                                              dpmf_i_optimize_tvblt_work *out) {
-    dpmf_i_optimize_tvblt_work w = {.nodes_room = nodes};
+    dpmf_i_optimize_tvblt_work w = {0};
     int64_t n = problem->steps;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_tvblt_alloc(n, nodes, problem->order, &w.c));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * nodes * problem->order, "covariances", &w.cross));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "variances", &w.variance));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "the column norms", &w.norms));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "the errors", &w.squares));
+    TRY_DONE(dpmf_i_optimize_tvblt_work_room(problem, nodes, &w));
     *out = w;
     w = (dpmf_i_optimize_tvblt_work){0};
 done:
     dpmf_i_optimize_tvblt_work_free(&w);
     return status;
+}
+
+dpmf_status dpmf_i_optimize_tvblt_work_room(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
+                                            dpmf_i_optimize_tvblt_work *w) {
+    if (nodes == w->nodes_room) return DPMF_OK;
+    dpmf_i_strategy_tvblt_free(&w->c);
+    dpmf_i_base_free(w->cross);
+    w->cross = NULL;
+    w->nodes_room = 0;
+    TRY(dpmf_i_strategy_tvblt_alloc(problem->steps, nodes, problem->order, &w->c));
+    TRY(dpmf_i_base_alloc_doubles(problem->steps * nodes * problem->order, "covariances", &w->cross));
+    w->nodes_room = nodes;
+    return DPMF_OK;
 }
 
 static double row_weight(const dpmf_i_optimize_tvblt_problem *p, int64_t t) { /* 1/p_t */

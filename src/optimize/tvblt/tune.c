@@ -51,11 +51,17 @@ double dpmf_i_optimize_tvblt_mean_loss(const tuner *u) {
     return sqrt(dpmf_i_base_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
 }
 
+dpmf_status dpmf_i_optimize_tvblt_try(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
+    if (!u->careful) return dpmf_i_optimize_tvblt_measure(&u->problem, f, &u->meter, u->work.norms, u->work.squares);
+    TRY(dpmf_i_optimize_tvblt_work_room(&u->problem, f->nodes, &u->work));
+    return dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
+}
+
 /* A filter that breaks down is a bad one, not an error. */
 static dpmf_status evaluate_filter(tuner *u, const dpmf_i_optimize_tvblt_filter *f, double *excess) {
     TRY(dpmf_i_base_progress(u->run, "tvblt", -1));
     u->evaluations++;
-    dpmf_status status = dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
+    dpmf_status status = dpmf_i_optimize_tvblt_try(u, f);
     if (status != DPMF_OK && status != DPMF_ERROR_NUMERICAL) return status;
     *excess = status == DPMF_OK ? dpmf_i_optimize_tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
     if (!isfinite(*excess)) *excess = INFINITY;

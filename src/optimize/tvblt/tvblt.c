@@ -2,7 +2,8 @@
 /*
  * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
  * weights v (and p); tuning (optimize/tvblt/tune.c) gives r shifts and weights; construction (optimize/tvblt/build.c)
- * the coefficients. Here: max loss, how many nodes, and long runs.
+ * the coefficients, once; searches go by norms and errors alone (optimize/tvblt/loss.c). Here: max loss, how many nodes, and
+ * long runs.
  *
  * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is
  * smooth. Then rounds of p_t <- p_t |B[t,:]|^2, v_t <- v_t |C e_t|^2 with C rebuilt, whose fixed point has all |C e_t|
@@ -27,6 +28,19 @@ static const double ROUND_GAIN = 1e-6; /* of the loss in ROUNDS rounds: less is 
 
 typedef dpmf_i_optimize_tvblt_tuner tuner;
 
+static void tuner_free(tuner *u) {
+    dpmf_i_optimize_tvblt_problem_free(&u->problem);
+    dpmf_i_optimize_tvblt_work_free(&u->work);
+    dpmf_i_optimize_tvblt_meter_free(&u->meter);
+}
+
+/* The rest of a tuner that knows its optimum and what is asked; the caller frees it, on failure too. */
+static dpmf_status tuner_fill(const dpmf_workload *workload, tuner *u) {
+    TRY(dpmf_i_optimize_tvblt_problem_create(workload, u->max_loss, u->optimum, u->run, &u->problem));
+    TRY(dpmf_i_optimize_tvblt_work_alloc(&u->problem, 0, &u->work));
+    return dpmf_i_optimize_tvblt_meter_create(&u->problem, &u->meter);
+}
+
 /* ---- one number of nodes ---- */
 
 static double largest_loss(const tuner *u) {
@@ -49,8 +63,8 @@ static int rounds_for(const tuner *u) {
     return (int)fmin(ROUNDS_MOST, fmax(ROUNDS, ROUNDS_WORK / ((double)u->problem.steps * states * (states + 20))));
 }
 
-/* The rounds for max loss; leaves the weights of the best. */
-static dpmf_status equalize(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
+/* The rounds for max loss; leaves the weights of the best, and its loss. */
+static dpmf_status equalize(tuner *u, double *loss) {
     dpmf_i_optimize_tvblt_problem *p = &u->problem;
     int64_t n = p->steps;
     double *best = NULL, best_loss = INFINITY, marked = INFINITY; /* the best loss ROUNDS rounds ago */
@@ -65,8 +79,8 @@ static dpmf_status equalize(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
             marked = best_loss;
         }
         if (k == 0)
-            TRY_DONE(dpmf_i_optimize_tvblt_build(p, f, &u->work));
-        else if (dpmf_i_optimize_tvblt_build(p, f, &u->work) != DPMF_OK)
+            TRY_DONE(dpmf_i_optimize_tvblt_try(u, &u->filter));
+        else if (dpmf_i_optimize_tvblt_try(u, &u->filter) != DPMF_OK)
             break; /* weights too far apart: the rounds before stand */
         if (largest_loss(u) < best_loss) {
             best_loss = largest_loss(u);
@@ -77,25 +91,27 @@ static dpmf_status equalize(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
             u->work.norms[t] *= u->work.norms[t];
         rescale(n, u->work.squares, p->p);
         rescale(n, u->work.norms, p->v);
+        dpmf_i_optimize_tvblt_meter_weigh(p, &u->meter);
     }
     memcpy(p->v, best, bytes);
     memcpy(p->p, best + n, bytes);
+    dpmf_i_optimize_tvblt_meter_weigh(p, &u->meter);
+    *loss = best_loss;
 done:
     dpmf_i_base_free(best);
     return status;
 }
 
-/* The mechanism with u->nodes nodes in u->work, not normalized, and its loss. */
+/* The filter of u->nodes nodes, for max loss with the weights in u->problem, and its loss. */
 static dpmf_status attempt(tuner *u, int thorough, double *loss) {
-    dpmf_i_optimize_tvblt_filter f;
     double excess = 0;
-    dpmf_i_optimize_tvblt_work_free(&u->work);
-    TRY(dpmf_i_optimize_tvblt_work_alloc(&u->problem, u->nodes, &u->work));
-    dpmf_i_optimize_tvblt_take_weights(u->optimum, u->max_loss, &u->problem);
-    TRY(dpmf_i_optimize_tvblt_tune(u, thorough, &f, &excess));
-    if (u->max_loss) TRY(equalize(u, &f));
-    TRY(dpmf_i_optimize_tvblt_build(&u->problem, &f, &u->work));
-    *loss = u->max_loss ? largest_loss(u) : dpmf_i_optimize_tvblt_mean_loss(u);
+    if (u->max_loss) {
+        dpmf_i_optimize_tvblt_take_weights(u->optimum, u->max_loss, &u->problem);
+        dpmf_i_optimize_tvblt_meter_weigh(&u->problem, &u->meter);
+    }
+    TRY(dpmf_i_optimize_tvblt_tune(u, thorough, &u->filter, &excess));
+    if (u->max_loss) return equalize(u, loss);
+    *loss = (1 + excess) * u->optimum->lower;
     return DPMF_OK;
 }
 
@@ -167,8 +183,7 @@ static int is_long(const tuner *u) {
 }
 
 static void thinned_free(thinned *t) {
-    dpmf_i_optimize_tvblt_problem_free(&t->u.problem);
-    dpmf_i_optimize_tvblt_work_free(&t->u.work);
+    tuner_free(&t->u);
     dpmf_i_optimum_free(&t->optimum);
     dpmf_workload_free(t->workload);
 }
@@ -177,61 +192,51 @@ static dpmf_status thin(const dpmf_workload *a, int64_t every, const dpmf_run *r
     TRY(dpmf_workload_create(a->steps / every, NULL, &out->workload));
     TRY(dpmf_i_optimum_solve(out->workload, 0, NULL, 1e-6, run, &out->optimum));
     out->u = (tuner){.optimum = &out->optimum, .run = run};
-    return dpmf_i_optimize_tvblt_problem_create(out->workload, 0, &out->optimum, run, &out->u.problem);
-}
-
-static dpmf_status make_room(tuner *u, int nodes) {
-    u->nodes = nodes;
-    dpmf_i_optimize_tvblt_work_free(&u->work);
-    return dpmf_i_optimize_tvblt_work_alloc(&u->problem, nodes, &u->work);
+    return tuner_fill(out->workload, &out->u);
 }
 
 /*
- * u->work built with the filter that the shorter runs foretell. The excess grows with every length by more than with the last:
- * where it is bound to miss the wanted one (0: any will do), the loss is infinite and nothing is built.
+ * The filter that the shorter runs foretell. The excess grows with every length by more than with the last:
+ * where it is bound to miss the wanted one the loss is infinite and there is no filter.
  */
-static dpmf_status build_guided(tuner *u, int nodes, double wanted, thinned *shorter, double *loss) {
-    dpmf_i_optimize_tvblt_filter level[LEVELS], f;
+static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, thinned *shorter, double *loss) {
+    dpmf_i_optimize_tvblt_filter level[LEVELS];
     double excess[LEVELS] = {0};
     *loss = INFINITY;
-    TRY(make_room(u, nodes));
+    u->nodes = nodes;
     for (int i = 0; i < LEVELS; i++)
-        TRY(make_room(&shorter[i].u, nodes));
+        shorter[i].u.nodes = nodes;
     TRY(dpmf_i_optimize_tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0]));
     level[1] = level[0];
     dpmf_i_optimize_tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
     TRY(dpmf_i_optimize_tvblt_polish(&shorter[1].u, POLISH, &level[1], &excess[1]));
     const double foretold = excess[1] + (LEVELS - 1) * (excess[1] - excess[0]);
-    if (wanted > 0 && foretold > wanted) return DPMF_OK;
+    if (foretold > wanted) return DPMF_OK;
     for (int i = 2; i < LEVELS; i++) {
         dpmf_i_optimize_tvblt_extrapolate(i, level, &level[i]);
         TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, 1, &level[i], &excess[i]));
     }
-    dpmf_i_optimize_tvblt_extrapolate(LEVELS, level, &f);
-    TRY(dpmf_i_optimize_tvblt_build(&u->problem, &f, &u->work));
+    dpmf_i_optimize_tvblt_extrapolate(LEVELS, level, &u->filter);
+    TRY(dpmf_i_optimize_tvblt_try(u, &u->filter));
     *loss = dpmf_i_optimize_tvblt_mean_loss(u);
     return DPMF_OK;
 }
 
-/* *made: the mechanism is in u->work, with the nodes that were asked for, or few that reach the wanted ratio. */
+/* *made: there is a filter, of few nodes that reach the wanted ratio. */
 static dpmf_status guided(tuner *u, double wanted_ratio, double *loss, int *made) {
-    const int asked = u->nodes;
     thinned shorter[LEVELS] = {{0}};
     dpmf_status status = DPMF_OK;
-    int nodes = asked;
     int64_t every = 1;
     for (int i = LEVELS - 1; i >= 0; i--)
         TRY_DONE(thin(u->problem.workload, every *= THINNER, u->run, &shorter[i]));
-    if (asked == 0) {
-        TRY_DONE(fewest_nodes(&shorter[COUNTED].u, wanted_ratio * shorter[COUNTED].optimum.lower, loss));
-        nodes = shorter[COUNTED].u.nodes;
-    }
+    TRY_DONE(fewest_nodes(&shorter[COUNTED].u, wanted_ratio * shorter[COUNTED].optimum.lower, loss));
+    const int nodes = shorter[COUNTED].u.nodes;
     for (int more = 0; more <= MORE_NODES && !*made && nodes + more <= NODES_MAX; more++) {
-        TRY_DONE(build_guided(u, nodes + more, asked > 0 ? 0 : wanted_ratio - 1, shorter, loss));
-        *made = asked > 0 || *loss <= wanted_ratio * u->optimum->lower;
+        TRY_DONE(foretell_filter(u, nodes + more, wanted_ratio - 1, shorter, loss));
+        *made = *loss <= wanted_ratio * u->optimum->lower;
     }
 done:
-    if (!*made) u->nodes = asked;
+    if (!*made) u->nodes = 0;
     for (int i = 0; i < LEVELS; i++)
         thinned_free(&shorter[i]);
     return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
@@ -275,27 +280,41 @@ static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, d
     return optimum->p == NULL ? DPMF_OK : check_weights(a->steps, optimum->p, "step weight");
 }
 
+static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
+    double loss = 0;
+    int made = 0;
+    u->nodes = nodes;
+    /* A number of nodes that the caller names gets all that a full search gives: some 2e-5 of the loss. */
+    if (nodes == 0 && is_long(u)) TRY(guided(u, wanted_ratio, &loss, &made));
+    if (made) return DPMF_OK;
+    return nodes > 0 ? attempt(u, 1, &loss) : fewest_nodes(u, wanted_ratio * u->optimum->lower, &loss);
+}
+
+static dpmf_status build_chosen(tuner *u) {
+    TRY(dpmf_i_optimize_tvblt_work_room(&u->problem, u->filter.nodes, &u->work));
+    return dpmf_i_optimize_tvblt_build(&u->problem, &u->filter, &u->work);
+}
+
 dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
                                   const dpmf_i_optimum *optimum, const dpmf_run *run, dpmf_strategy **out,
                                   double *loss) {
-    tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss, .nodes = nodes};
-    double found = 0;
-    int made = 0;
+    tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss};
     dpmf_status status = DPMF_OK;
     TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
-    TRY_DONE(dpmf_i_optimize_tvblt_problem_create(workload, max_loss, optimum, run, &u.problem));
-    /* A number of nodes that the caller names gets all that a full search gives: some 2e-5 of the loss. */
-    if (nodes == 0 && is_long(&u)) TRY_DONE(guided(&u, wanted_ratio, &found, &made));
-    if (!made && nodes > 0)
-        TRY_DONE(attempt(&u, 1, &found));
-    else if (!made)
-        TRY_DONE(fewest_nodes(&u, wanted_ratio * optimum->lower, &found));
-    assert(u.work.c.nodes == u.work.nodes_room);
+    TRY_DONE(tuner_fill(workload, &u));
+    TRY_DONE(find_filter(&u, nodes, wanted_ratio));
+    status = build_chosen(&u);
+    if (status == DPMF_ERROR_NUMERICAL) { /* again, with a search that avoids such filters */
+        u.careful = 1;
+        TRY_DONE(find_filter(&u, nodes, wanted_ratio));
+        status = build_chosen(&u);
+    }
+    if (status != DPMF_OK) goto done;
+    const double found = max_loss ? largest_loss(&u) : dpmf_i_optimize_tvblt_mean_loss(&u);
     dpmf_i_optimize_tvblt_normalize(&u.work.c, u.work.norms);
     TRY_DONE(dpmf_i_strategy_tvblt_create(&u.work.c, out));
     if (loss != NULL) *loss = found;
 done:
-    dpmf_i_optimize_tvblt_problem_free(&u.problem);
-    dpmf_i_optimize_tvblt_work_free(&u.work);
+    tuner_free(&u);
     return status;
 }

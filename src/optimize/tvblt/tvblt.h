@@ -35,7 +35,7 @@ void dpmf_i_optimize_tvblt_problem_free(dpmf_i_optimize_tvblt_problem *problem);
 void dpmf_i_optimize_tvblt_take_weights(const struct dpmf_i_optimum *optimum, int max_loss,
                                         dpmf_i_optimize_tvblt_problem *problem);
 
-/* Where it is built; room for `nodes_room` nodes. */
+/* Where it is built; room for `nodes_room` nodes, 0: for norms and squares alone. */
 typedef struct dpmf_i_optimize_tvblt_work {
     int nodes_room;
     dpmf_i_strategy_tvblt_parameters c; /* before and after normalization */
@@ -48,24 +48,56 @@ typedef struct dpmf_i_optimize_tvblt_work {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_work_alloc(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
                                                              dpmf_i_optimize_tvblt_work *out);
 void dpmf_i_optimize_tvblt_work_free(dpmf_i_optimize_tvblt_work *work);
+/* Room for the coefficients of exactly so many nodes, 1 or more; what was there is lost. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_work_room(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
+                                                            dpmf_i_optimize_tvblt_work *work);
 
 /* Coefficients, norms and squares; not yet normalized. DPMF_ERROR_NUMERICAL names the step where it breaks down. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tvblt_problem *problem,
                                                         const dpmf_i_optimize_tvblt_filter *filter,
                                                         dpmf_i_optimize_tvblt_work *work);
 
+/* optimize/tvblt/loss.c: norms and errors without coefficients, for searches; the problem as arrays, and room. */
+typedef struct dpmf_i_optimize_tvblt_meter {
+    struct dpmf_i_base_pool *pool; /* of one thread */
+    struct dpmf_i_optimum_phi *phi;
+    double *band[3], *root_v;           /* what kernels/tvblt.h takes */
+    double *keep, *pass, *gain, *drive; /* the workload, and drive = norm x weight of a column */
+    double beta;
+    double *scratch, *part[3], *sum[3];
+} dpmf_i_optimize_tvblt_meter;
+
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_meter_create(const dpmf_i_optimize_tvblt_problem *problem,
+                                                               dpmf_i_optimize_tvblt_meter *out);
+void dpmf_i_optimize_tvblt_meter_free(dpmf_i_optimize_tvblt_meter *meter);
+/* To be called when v or p of the problem have changed. */
+void dpmf_i_optimize_tvblt_meter_weigh(const dpmf_i_optimize_tvblt_problem *problem,
+                                       dpmf_i_optimize_tvblt_meter *meter);
+/* What construction would find, but for rounding: the column norms of C, and the squared errors of C with columns of norm 1. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_measure(const dpmf_i_optimize_tvblt_problem *problem,
+                                                          const dpmf_i_optimize_tvblt_filter *filter,
+                                                          dpmf_i_optimize_tvblt_meter *meter, double *norms,
+                                                          double *squares);
+
 /* optimize/tvblt/tune.c: the search for a filter. */
 typedef struct dpmf_i_optimize_tvblt_tuner {
     dpmf_i_optimize_tvblt_problem problem;
     dpmf_i_optimize_tvblt_work work;
+    dpmf_i_optimize_tvblt_meter meter;
+    dpmf_i_optimize_tvblt_filter filter; /* the one chosen */
     const struct dpmf_i_optimum *optimum;
     const dpmf_run *run;
     int max_loss, nodes;
+    int careful; /* every filter is built: where the coefficients of the one chosen broke down */
     int64_t evaluations, evaluations_max;
     double interval[4]; /* of the last tuning: ln f1, ln f2, and of the factors on the first node */
 } dpmf_i_optimize_tvblt_tuner;
 
-/* The RMS loss (max_loss: the weighted one) of what was built last. */
+/* The norms and squares of a filter in u->work. DPMF_ERROR_NUMERICAL: it breaks down. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_try(dpmf_i_optimize_tvblt_tuner *u,
+                                                      const dpmf_i_optimize_tvblt_filter *filter);
+
+/* The RMS loss (max_loss: the weighted one) of what was tried or built last. */
 double dpmf_i_optimize_tvblt_mean_loss(const dpmf_i_optimize_tvblt_tuner *u);
 
 /* A good filter of u->nodes nodes and its excess, mean loss / lower bound - 1; a coarse one unless `thorough`. */
