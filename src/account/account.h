@@ -97,6 +97,15 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_p
                                                           const dpmf_i_account_dots_options *options, double *log_delta,
                                                           int *met);
 
+/* ---- account/line/line.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
+
+/* As above. Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                                        double relative, double absolute, double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                                          double relative, double absolute, double *log_delta,
+                                                          int *met);
+
 /* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
 
 typedef struct dpmf_i_account_composed {

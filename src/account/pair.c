@@ -45,7 +45,7 @@ static double log_odds(const dpmf_i_account_pair *pair) {
 
 double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x) {
     const double q = pair->probability, e = (x - 0.5) / (pair->sigma * pair->sigma);
-    if (e < 1) return log1p(q * expm1(e));
+    if (e < 600) return log1p(q * expm1(e)); /* to a few roundings of itself, for any q; beyond, overflow is near */
     return e + log(q) + log1p((1 - q) / q * exp(-e));
 }
 

@@ -36,10 +36,11 @@ typedef struct dpmf_i_account_cumulant {
 dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness);
 
 /*
- * account/pair_strip.c: ln of a proven bound on the error of M(t) by that quadrature, but for roundings; INFINITY where there is none. One
- * of `enough` is not made smaller.
+ * account/pair_strip.c: ln of a proven bound on the error of M(t + is), |s| <= y, by that quadrature, but for roundings; INFINITY where there is
+ * none. One of `enough` is not made smaller.
  */
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double fineness, double enough);
+double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double y, double fineness,
+                                     double enough);
 
 /*
  * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the

@@ -12,7 +12,8 @@
  *
  *     |g(x + ib)| <= e^(b^2/(2 sigma^2)) f(x) e^(u(x)) d,   d = 1 (remove),  (1 - 4 r (1-r) sin^2(theta/2))^(-t/2) (add; replace: r-).
  *
- * These grow with b. N is a sum over cells of the largest value on each: u is monotone, f falls away from 0, r (1-r) has one maximum,
+ * and at a complex order t + iy the arguments of w, at most theta, come to it: e^(y theta), and for replace its square. These grow with b
+ * and with y. N is a sum over cells of the largest value on each: u is monotone, f falls away from 0, r (1-r) has one maximum,
  * at r = 1/2. Any theta gives a bound; the best of some is taken.
  *
  * What the rule leaves out at the ends is bounded in the same way, with b = 0, as far as the cells go; they end where
@@ -118,10 +119,12 @@ static double log_outside(const strip *s, double low, double high) {
     return dpmf_i_base_log_add(below + exponent(s, low) + steep, right);
 }
 
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double fineness, double enough) {
-    enum { CHOICES = 6, CELLS_MAX = 1 << 14 };
-    static const double turns[CHOICES] = {0.8, 0.6, 0.95, 0.4, 0.2, 0.1}; /* theta/pi */
+double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double y, double fineness,
+                                     double enough) {
+    enum { CHOICES = 7, CELLS_MAX = 1 << 14 };
+    static const double turns[CHOICES] = {0.8, 0.6, 0.95, 0.4, 0.2, 0.1, 0.95}; /* theta/pi */
     const double sigma = pair->sigma, kept = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * kept) * sigma;
+    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y : y;
     dpmf_i_account_pair_range r, used;
     double best = INFINITY;
     if (pair->probability == 1) return -INFINITY;
@@ -133,18 +136,21 @@ double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, 
     const double end = pair->direction == DPMF_I_ACCOUNT_ADD ? high : fmax(high, slope + reach);
     if (!((high - low) / sigma < CELLS_MAX)) return INFINITY;
     for (int i = 0; i < CHOICES && !(best <= enough); i++) {
-        const double theta = PI * turns[i], half = sin(0.5 * theta), b = theta * sigma * sigma;
+        /* the last: best for the Gaussian and y alone, where 2 pi b/h - b^2/(2 sigma^2) - theta turn is the most */
+        const double best_alone = fmax(2 * PI / r.step - turn / (sigma * sigma), 0.01);
+        const double theta = i + 1 < CHOICES ? PI * turns[i] : fmin(PI * turns[i], best_alone);
+        const double half = sin(0.5 * theta), b = theta * sigma * sigma;
         const strip s = {pair, t, half * half};
         const double tails = dpmf_i_base_log_add(log_falling(&s, high, end), log_outside(&s, low, end));
         const double inside = dpmf_i_base_log_add(log_integral(&s, low, high), tails);
         const double decay = 2 * PI * b / r.step;
-        if (decay > 1) best = fmin(best, log(2.0) + 0.5 * theta * b + inside - decay - log(-expm1(-decay)));
+        if (decay > 1) best = fmin(best, log(2.0) + 0.5 * theta * b + theta * turn + inside - decay - log(-expm1(-decay)));
     }
     const strip line = {pair, t, 0};
     best = dpmf_i_base_log_add(best, log_outside(&line, low, end));
     best = dpmf_i_base_log_add(best, log_integral(&line, r.step * (double)used.last, high));
     best = dpmf_i_base_log_add(best, log_falling(&line, high, end));
-    const double c = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : t + 2;
+    const double c = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : t + 2 + y;
     const double gaussian = -2 * PI * PI * sigma * sigma / (r.step * r.step);
     return dpmf_i_base_log_add(best, log(8 * c) + dpmf_i_base_log_add(gaussian, -kept));
 }

@@ -30,7 +30,7 @@ double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
         const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
-        off = exp(dpmf_i_account_pair_log_error(pair, t, fineness, enough) - k.value) * (1 + 1e-9);
+        off = exp(dpmf_i_account_pair_log_error(pair, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;

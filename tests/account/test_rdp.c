@@ -90,7 +90,7 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
         const double t = orders[i / 27], fine = dpmf_i_account_pair_cumulant(&pair, t, 8).value;
         for (double fineness = 0.15; fineness < 0.7; fineness *= 1.4) {
             const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(&pair, t, fineness);
-            const double bound = dpmf_i_account_pair_log_error(&pair, t, fineness, -INFINITY) - fine;
+            const double bound = dpmf_i_account_pair_log_error(&pair, t, 0, fineness, -INFINITY) - fine;
             const double off = fabs(expm1(coarse.value - fine)), rounding = 1e-12 * (1 + fabs(fine));
             if (!isfinite(coarse.error)) continue;
             if (!(off <= exp(bound) + rounding))
@@ -98,7 +98,7 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
                          pair.probability, t, fineness, off, exp(bound));
             seen += off > 100 * rounding;
         }
-        assert_true(dpmf_i_account_pair_log_error(&pair, t, 8, -INFINITY) - fine < log(1e-15));
+        assert_true(dpmf_i_account_pair_log_error(&pair, t, 0, 8, -INFINITY) - fine < log(1e-15));
     }
     assert_true(seen > 20);
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * phi(y) = M(t + iy)/M(t) of one step, for all y <= y_max by one trapezoid rule on the real line, with a proven error.
+ *
+ * Notation as in account/pair.c: M(z) = E[e^u] = 1 + E[e^u - 1 - u] - c S, u = (z+1) l, -z l or (z+1) l - z l-, c = z+1, -z, 1. At z = t + iy let
+ * u = a + ib: a is that of t, and b = y l, -y l, y (l - l-). With w_k the weights of the rule and W_k = w_k e^(a_k)
+ *
+ *     M(z) - M(t) = -2 sum W sin^2(b/2)  +  i sum w ((e^a - 1) sin b + (sin b - b))  -+  i y S        (- remove, + add, none for replace),
+ *
+ * every term of the second order in the loss, as n-fold composition of small losses asks for, and the real part without cancellation. Where M(t) is
+ * beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part is sum W sin b.
+ *
+ * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v = 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8
+ * + 2 max(e, 0))/(1 - q): expm1 and log1p are accurate, the relative error of e^e is that of e times e, and q e^e/w, (1 - e^e) q/w are at most |l| and |l|/(1-q). With U =
+ * (t+1)|l| + t|l-|, A the size of ln w_k and N the number of points, W is off by a part of at most
+ *
+ *     r = v (32 + N + 8 (A + shift) + (k + 8) (1 + U)),
+ *
+ * N for adding up; b, with P = |l| + |l-|, by y P k v at most. So the terms of the sums are off by 2 r times at most
+ *
+ *     W (y P)^2 (real),    (w + W) U y P + w (y P)^2 (imaginary),    W (1 + y P) (imaginary, over e^shift),
+ *
+ * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made once.
+ */
+#include "account/line/line.h"
+
+#include "base/memory.h"
+#include <assert.h>
+#include <math.h>
+
+static const double ROUNDING = 0x1p-53;
+static const double PI = 3.14159265358979323846, one_over_sqrt_two_pi = 0.39894228040143267794;
+
+/* e^u - 1 - u; sixteen terms reach a rounding for |u| <= 1/2 */
+static double excess(double u) {
+    if (fabs(u) > 0.5) return expm1(u) - u;
+    double sum = 0;
+    for (int k = 17; k >= 3; k--) {
+        sum = (sum + 1) * u / k;
+    }
+    return 0.5 * u * u * (1 + sum);
+}
+
+/* sin b - b, from sin b */
+static double sine_excess(double b, double sine) {
+    if (fabs(b) > 0.7) return sine - b;
+    static const double c[7] = {-1 / 6.0,          1 / 120.0,           -1 / 5040.0,       1 / 362880.0,
+                                -1 / 39916800.0,   1 / 6227020800.0,    -1 / 1307674368000.0};
+    const double square = b * b;
+    double sum = c[6];
+    for (int k = 5; k >= 0; k--) {
+        sum = sum * square + c[k];
+    }
+    return sum * square * b;
+}
+
+/* A point of the rule. */
+typedef struct point {
+    double l, a, phase; /* phase: b/y */
+    double size, reach; /* U, P */
+    double log_weight;
+    double rounding; /* k + 8 of the head */
+} point;
+
+static point point_at(const dpmf_i_account_pair *pair, double t, double x) {
+    const double variance = pair->sigma * pair->sigma, l = dpmf_i_account_pair_log_ratio(pair, x);
+    point p = {.l = l, .a = (t + 1) * l, .phase = l, .size = (t + 1) * fabs(l), .reach = fabs(l)};
+    double e = fmax((x - 0.5) / variance, 0);
+    if (pair->direction == DPMF_I_ACCOUNT_ADD) {
+        p.a = -t * l;
+        p.phase = -l;
+    } else if (pair->direction == DPMF_I_ACCOUNT_REPLACE) {
+        const double mirrored = dpmf_i_account_pair_log_ratio(pair, -x);
+        p.phase = l - mirrored;
+        p.a = l + t * p.phase;
+        p.size += t * fabs(mirrored);
+        p.reach += fabs(mirrored);
+        e = fabs(x) / variance;
+    }
+    p.log_weight = -0.5 * x * x / variance;
+    p.rounding = (8 + 2 * e) / (1 - pair->probability) + 8;
+    return p;
+}
+
+/* What E[e^u - 1 - u] takes from a point, and its size for roundings. */
+static double excess_at(double u, double size, double weight, double whole, double *rounding) {
+    if (fabs(u) > 0.5) {
+        *rounding = whole + weight * (1 + size);
+        return whole - weight * (1 + u);
+    }
+    *rounding = weight * size * size;
+    return weight * excess(u);
+}
+
+typedef struct sums {
+    double excess, excess_error, spread, spread_error; /* E[e^a - 1 - a], S */
+    double whole, whole_error;
+    double error[3]; /* of M(t + iy) - M(t), by powers of y */
+} sums;
+
+static void add_point(const point *p, double factor, double shift, int64_t i, dpmf_i_account_line_rule *rule, sums *s) {
+    const double parts = 32 + (double)rule->count + 8 * (fabs(p->log_weight) + shift) + p->rounding * (1 + p->size);
+    const double off = 2 * parts * ROUNDING; /* 2 r */
+    const double weight = factor * exp(p->log_weight - shift), whole = factor * exp(p->a + p->log_weight - shift);
+    rule->phase[i] = p->phase;
+    rule->whole[i] = whole;
+    rule->weight[i] = weight;
+    rule->more[i] = fabs(p->a) > 0.5 ? whole - weight : weight * expm1(p->a);
+    s->whole += whole;
+    s->whole_error += off * whole;
+    s->error[1] += off * (whole + weight) * p->size * p->reach;
+    s->error[2] += off * (whole + weight) * p->reach * p->reach;
+    if (shift > 0) {
+        s->error[0] += off * whole;
+        s->error[1] += off * whole * p->reach;
+        return;
+    }
+    double size;
+    s->excess += excess_at(p->a, p->size, weight, whole, &size);
+    s->excess_error += off * size;
+    s->spread += excess_at(p->l, fabs(p->l), weight, factor * exp(p->l + p->log_weight), &size);
+    s->spread_error += off * size;
+}
+
+/* Where the largest exponent is beyond 50 all is over e^it. */
+static double find_shift(const dpmf_i_account_pair *pair, double t, const dpmf_i_account_pair_range *r,
+                         int64_t stride) {
+    double peak = 0;
+    for (int64_t i = r->first; i <= r->last; i += stride) {
+        const point p = point_at(pair, t, r->step * (double)i);
+        peak = fmax(peak, p.a + p.log_weight);
+    }
+    return peak > 50 ? peak : 0;
+}
+
+/* Moments and errors from the sums; `off`: what the rule itself is off by, over e^shift. False where that is too much. */
+static int finish(const dpmf_i_account_pair *pair, double t, double shift, double off, const sums *s,
+                  dpmf_i_account_line_rule *rule) {
+    const int remove = pair->direction == DPMF_I_ACCOUNT_REMOVE, add = pair->direction == DPMF_I_ACCOUNT_ADD;
+    const double c = remove ? t + 1 : add ? -t : 1, few = 8 * ROUNDING;
+    double less_one = s->excess - c * s->spread, error = s->excess_error + fabs(c) * s->spread_error + off;
+    error += few * (fabs(s->excess) + fabs(c) * s->spread);
+    rule->moment = 1 + less_one;
+    rule->imaginary = remove ? -s->spread : add ? s->spread : 0;
+    rule->shifted = shift > 0;
+    if (rule->shifted) {
+        rule->moment = s->whole;
+        less_one = s->whole - 1;
+        error = s->whole_error + off;
+    }
+    const double high = shift + log1p(less_one + error), low = shift + log1p(less_one - error);
+    rule->log_moment_high = high + few * (fabs(high) + shift);
+    rule->log_moment_low = low - few * (fabs(low) + shift);
+    rule->relative = error / (rule->moment - error) + few;
+    rule->error[0] = (s->error[0] + 2 * off) / rule->moment; /* off: of M(t + iy) and of M(t) */
+    rule->error[1] = (s->error[1] + s->spread_error + few * s->spread) / rule->moment;
+    rule->error[2] = s->error[2] / rule->moment;
+    return rule->relative > 0 && rule->relative < 1e-3 && isfinite(rule->log_moment_high) &&
+           isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
+}
+
+/* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
+static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range r, double shift,
+                             double off, dpmf_i_account_line_rule *out) {
+    dpmf_i_account_line_rule rule = {.count = r.last - r.first + 1};
+    sums s = {0};
+    TRY(dpmf_i_base_alloc_doubles(4 * rule.count, "the points of a moment generating function", &rule.phase));
+    rule.whole = rule.phase + rule.count;
+    rule.more = rule.whole + rule.count;
+    rule.weight = rule.more + rule.count;
+    for (int64_t i = 0; i < rule.count; i++) {
+        const point p = point_at(pair, t, r.step * (double)(r.first + i));
+        add_point(&p, r.step / pair->sigma * one_over_sqrt_two_pi, shift, i, &rule, &s);
+    }
+    if (finish(pair, t, shift, off, &s, &rule)) {
+        *out = rule;
+    } else {
+        dpmf_i_base_free(rule.phase);
+    }
+    return DPMF_OK;
+}
+
+/* By how much the step of account/pair.c must be divided to leave e^-decay at y: the best theta of account/pair_strip.c. */
+static double first_fineness(const dpmf_i_account_pair *pair, double y, double decay) {
+    const double sigma = pair->sigma, variance = sigma * sigma;
+    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y : y;
+    const double theta = fmin(0.8 * PI, sqrt(2 * decay) / sigma);
+    const double step = 2 * PI * theta * variance / (decay + 0.5 * theta * theta * variance + turn * theta);
+    return fmax(fmin(0.5 * sigma, 0.36 * variance) / step, 1);
+}
+
+dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double y_max, int64_t points_max,
+                                            dpmf_i_account_line_rule *out) {
+    enum { TRIES = 4 };
+    assert(t > 0 && y_max >= 0 && pair->probability < 1);
+    *out = (dpmf_i_account_line_rule){0};
+    const double wanted = -dpmf_i_account_pair_kept(pair) + 18; /* n e^wanted is e^-24, below any tolerance */
+    double fineness = first_fineness(pair, y_max, 4 - wanted);
+    for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
+        dpmf_i_account_pair_range r;
+        if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return DPMF_OK;
+        const int64_t stride = dpmf_i_account_pair_shorten(pair, t, &r);
+        if (r.last - r.first >= points_max) return DPMF_OK;
+        const double shift = find_shift(pair, t, &r, stride);
+        const double log_off = dpmf_i_account_pair_log_error(pair, t, y_max, fineness, shift + wanted - 2) - shift;
+        if (log_off <= wanted) return make_rule(pair, t, r, shift, exp(log_off), out);
+    }
+    return DPMF_OK;
+}
+
+void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule) {
+    dpmf_i_base_free(rule->phase);
+    rule->phase = NULL;
+}
+
+double complex dpmf_i_account_line_rule_at(const dpmf_i_account_line_rule *rule, double y, double *error) {
+    double real = 0, imaginary = 0;
+    for (int64_t i = 0; i < rule->count; i++) {
+        const double b = y * rule->phase[i], half = sin(0.5 * b), sine = 2 * half * cos(0.5 * b);
+        real += rule->whole[i] * half * half;
+        imaginary += rule->shifted ? rule->whole[i] * sine
+                                   : rule->more[i] * sine + rule->weight[i] * sine_excess(b, sine);
+    }
+    if (!rule->shifted) imaginary += y * rule->imaginary;
+    real *= -2 / rule->moment;
+    imaginary /= rule->moment;
+    *error = rule->error[0] + y * (rule->error[1] + y * rule->error[2]) +
+             rule->relative * (fabs(real) + fabs(imaginary));
+    return dpmf_i_account_complex(real, imaginary);
+}
