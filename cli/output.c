@@ -218,6 +218,13 @@ void json_double(text_buffer *t, const char *key, double value) {
         text_add(t, "%.17g", value);
 }
 
+void json_count_known(text_buffer *t, const char *key, int64_t value) {
+    if (value > 0)
+        json_integer(t, key, value);
+    else
+        json_null(t, key);
+}
+
 void json_bool(text_buffer *t, const char *key, bool value) {
     json_key(t, key);
     text_add(t, value ? "true" : "false");

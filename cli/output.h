@@ -64,6 +64,7 @@ void json_text(text_buffer *t, const char *key, const char *value);
 void json_integer(text_buffer *t, const char *key, int64_t value);
 void json_double(text_buffer *t, const char *key, double value);
 void json_known(text_buffer *t, const char *key, double value); /* 0 or less is not known: null */
+void json_count_known(text_buffer *t, const char *key, int64_t value);
 void json_bool(text_buffer *t, const char *key, bool value);
 void json_null(text_buffer *t, const char *key);
 void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "sensitivity" */
