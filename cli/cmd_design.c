@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
-#include "designed.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "designed.h"
 #include "options/verbs.h"
 #include "output.h"
 

@@ -7,7 +7,6 @@
  */
 #include "report/report.h"
 
-#include "designed.h"
 #include "family.h"
 
 #include <math.h>
@@ -33,12 +32,12 @@ static void says(report *r, const char *text) {
 static bool amplified(const report *r) {
     const dpmf_sampling *s = &r->sampling;
     return s->kind == DPMF_SAMPLING_POISSON || s->kind == DPMF_SAMPLING_BLOCK_CYCLIC ||
-           (s->kind == DPMF_SAMPLING_ALLOCATION && s->picks == 1);
+           s->picks == 1 /* random allocation */;
 }
 
 /* Of the data, in one step, on average. */
 static double fraction(const dpmf_sampling *s) {
-    return s->kind == DPMF_SAMPLING_ALLOCATION ? (double)s->picks / (double)s->count : s->probability;
+    return s->picks > 0 ? (double)s->picks / (double)s->count : s->probability;
 }
 
 /* Passes over the data, and whether they describe the file's participation exactly. */
@@ -90,7 +89,7 @@ static dpmf_status run_design(report *r) {
     take_limits(r, &how);
     how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
     if (amplified(r)) {
-        how.sampling = r->sampling.kind == DPMF_SAMPLING_ALLOCATION ? r->sampling.kind : DPMF_SAMPLING_BLOCK_CYCLIC;
+        how.sampling = r->sampling.picks > 0 ? r->sampling.kind : DPMF_SAMPLING_BLOCK_CYCLIC;
         how.batch_cap = r->sampling.cap;
         how.units = r->sampling.units;
     }

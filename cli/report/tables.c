@@ -2,8 +2,6 @@
 /* dpmf report: the title, the statement, the key figures and the comparison. */
 #include "report/report.h"
 
-#include "designed.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
