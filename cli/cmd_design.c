@@ -119,13 +119,6 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
 
 /* ---- JSON ---- */
 
-static void json_count_known(text_buffer *t, const char *key, int64_t value) {
-    if (value > 0)
-        json_integer(t, key, value);
-    else
-        json_null(t, key);
-}
-
 static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate *c) {
     char sampling[64] = "none";
     if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) sampling[0] = '\0';
@@ -153,6 +146,8 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_double(t, "normals_per_number", c->normals_per_number);
     json_text(t, "account", c->account);
     json_known(t, "confidence", c->confidence);
+    json_known(t, "worst_ratio", c->worst_ratio);
+    json_count_known(t, "worst_separation", c->worst_at);
     json_close(t, '}');
 }
 
@@ -198,15 +193,6 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
 
 /* ---- the table ---- */
 
-static void show_bytes(uint64_t bytes, char out[24]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    int i = 0;
-    for (; value >= 1024.0 && i < 6; ++i)
-        value /= 1024.0;
-    snprintf(out, 24, "%.3g %s", value, units[i]);
-}
-
 static void show_time(double seconds, char out[24]) {
     if (seconds <= 0.0)
         snprintf(out, 24, "-");
@@ -214,8 +200,26 @@ static void show_time(double seconds, char out[24]) {
         snprintf(out, 24, "%.3g", 1e3 * seconds);
 }
 
+/*
+ * Over a range of separations the worst ratio decides, and has a column after the name, which is then short: nothing is
+ * normalized or sampled there.
+ */
+enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
+
+static bool has_worst(const dpmf_design *d) {
+    return dpmf_design_candidate(d, dpmf_design_chosen(d))->worst_ratio > 0.0;
+}
+
+static void table_head(text_buffer *t, bool worst, bool max_loss) {
+    text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
+    if (worst) text_add(t, "%12s ", "worst ratio");
+    text_add(t, "%6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "bands", "buffers", "sigma",
+             max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x bound", "eligible");
+}
+
 static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss) {
-    char name[40], bands[24] = "-", memory[24], seconds[24], overhead[24] = "-", ratio[24] = "-";
+    char name[40], bands[24] = "-", memory[BYTES_SHOWN], seconds[24], overhead[24] = "-", ratio[24] = "-";
+    const bool worst = c->worst_ratio > 0.0;
     snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
              !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
     if (c->bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)c->bands);
@@ -223,9 +227,11 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
     show_time(c->seconds_per_step, seconds);
     if (c->overhead > 0.0) snprintf(overhead, sizeof overhead, "%.2f", c->overhead);
     if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
-    text_add(t, "%s %-29s %6s %8lld %10.5g %10.5g %10s %10s %8s %8.3g %10s  %s\n", chosen ? ">" : " ", name, bands,
-             (long long)c->buffers, c->sigma, max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead,
-             c->normals_per_number, ratio, c->eligible ? "yes" : "no");
+    text_add(t, "%s %-*s ", chosen ? ">" : " ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, name);
+    if (worst) text_add(t, "%12.6f ", c->worst_ratio);
+    text_add(t, "%6s %8lld %10.5g %10.5g %10s %10s %8s %8.3g %10s  %s\n", bands, (long long)c->buffers, c->sigma,
+             max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead, c->normals_per_number, ratio,
+             c->eligible ? "yes" : "no");
 }
 
 /* The bytes of `text` that `most` characters of UTF-8 take, to the end of its line at most. */
@@ -280,8 +286,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
               given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
-    text_add(t, "  %-29s %6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "family", "bands", "buffers", "sigma",
-             max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x bound", "eligible");
+    table_head(t, has_worst(d), max_loss);
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->swept) continue;
@@ -289,6 +294,9 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
+    if (has_worst(d))
+        text_add(t,
+                 "  worst ratio decides: at the separation where it is largest, its noise over the best candidate's\n");
     if (amplified) print_accounts(t, d);
     if (refused) text_add(t, "\nNot eligible:\n");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {

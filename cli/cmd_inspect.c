@@ -2,6 +2,26 @@
 #include "options/verbs.h"
 #include "output.h"
 
+/* The constraints that a design chose it under; null: no design did. */
+static void json_designed(text_buffer *t, dpmf_design_limits d) {
+    if (d.dim == 0) {
+        json_null(t, "designed");
+        return;
+    }
+    json_open(t, "designed", '{');
+    json_integer(t, "dim", d.dim);
+    json_count_known(t, "memory", (int64_t)d.memory);
+    json_known(t, "max_overhead", d.max_overhead);
+    json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
+    json_count_known(t, "separation_high", d.separation_high);
+    json_close(t, '}');
+}
+
+static void table_designed(text_buffer *t, dpmf_design_limits d) {
+    char words[DESIGNED_MAX];
+    if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
+}
+
 static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
     dpmf_evaluation held = dpmf_mechanism_evaluation(m);
@@ -26,6 +46,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
     json_text(t, "made_by", dpmf_mechanism_made_by(m));
     json_integer(t, "stamps", dpmf_strategy_stamps(strategy));
     json_bool(t, "weighted", dpmf_mechanism_weights(m) != NULL);
+    json_designed(t, dpmf_mechanism_designed(m));
     json_end(t);
 }
 
@@ -34,6 +55,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     dpmf_evaluation held = dpmf_mechanism_evaluation(m);
     table_text(t, "family", dpmf_strategy_family(strategy));
     table_text(t, "made by", dpmf_mechanism_made_by(m));
+    table_designed(t, dpmf_mechanism_designed(m));
     table_integer(t, "steps", dpmf_strategy_steps(strategy));
     table_integer(t, "stamps", dpmf_strategy_stamps(strategy));
     table_integer(t, "bands", dpmf_strategy_bands(strategy));

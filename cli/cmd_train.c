@@ -47,7 +47,7 @@ static int check_usage(const arguments *given) {
                     "--ledger and --noiseless exclude each other: without noise there is nothing to account for");
     if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
         return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd");
-    return 0;
+    return curve_check(given);
 }
 
 dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
@@ -193,6 +193,7 @@ static int prepare_training(training *t) {
     if (code != 0) return code;
     code = team != NULL ? team->resume(t) : resume(t);
     if (code == 0) code = all(check_begun(t));
+    if (code == 0) code = all(curve_open(t));
     if (code == 0) code = all(enter_ledger(t));
     dpmf_key_wipe(t->key);
     return code;
@@ -206,9 +207,23 @@ static int save_checkpoint(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_NUMERICAL : status, NULL);
 }
 
+/* The curve first: one that is ahead of its checkpoint is cut back, one that is behind would have a gap. */
+static int save_progress(training *t) {
+    int code = t->given->text[OPTION_CHECKPOINT] != NULL ? all(curve_write(t)) : 0;
+    return code == 0 ? save_checkpoint(t) : code;
+}
+
 static dpmf_status take_step(training *t) {
     dpmf_status status = dpmf_trainer_next(t->trainer);
     return training_together != NULL ? training_together->step(status) : status;
+}
+
+static int add_to_curve(training *t) {
+    if (!option_given(t->given, OPTION_TEST_CURVE)) return 0;
+    const double begun = now();
+    int code = all(curve_point(t));
+    t->seconds -= now() - begun; /* not the time of training */
+    return code;
 }
 
 /* A run that is told to stop keeps what it has. */
@@ -218,10 +233,11 @@ static int run_steps(training *t) {
     int code = 0;
     while (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) < t->steps) {
         status = take_step(t);
-        if (status == DPMF_OK && dpmf_trainer_step(t->trainer) % every == 0) code = save_checkpoint(t);
+        if (status == DPMF_OK) code = add_to_curve(t);
+        if (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) % every == 0) code = save_progress(t);
     }
-    if (status == DPMF_ERROR_CANCELLED) code = save_checkpoint(t);
-    if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save_checkpoint(t);
+    if (status == DPMF_ERROR_CANCELLED) code = save_progress(t);
+    if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save_progress(t);
     progress_clear();
     if (code != 0) return code;
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* nothing in the command is to blame */
@@ -246,13 +262,14 @@ static int train(training *t) {
     if (code != 0) return code;
     const double begun = now();
     code = run_steps(t);
-    t->seconds = now() - begun;
+    t->seconds += now() - begun;
     if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
     if (training_together != NULL && training_together->part != 0) return 0; /* one of them speaks for all */
     dpmf_status status = dpmf_trainer_evaluate(t->trainer, t->test, &t->accuracy, &t->loss);
     if (status != DPMF_OK) return fail_status(status, NULL);
     code = write_weights(t);
+    if (code == 0 && t->resumed_at < t->steps) code = curve_write(t); /* else it was written before */
     if (code == 0) code = training_print(t);
     if (code != 0) return code;
     if (t->resumed_at > 0 && t->resumed_at < t->steps)
@@ -283,5 +300,6 @@ int cmd_train(const arguments *given) {
     dpmf_dataset_free(t.train);
     dpmf_dataset_free(t.test);
     free(t.schedule);
+    text_free(&t.curve);
     return code;
 }

@@ -219,6 +219,13 @@ void json_double(text_buffer *t, const char *key, double value) {
         text_add(t, "%.17g", value);
 }
 
+void json_count_known(text_buffer *t, const char *key, int64_t value) {
+    if (value > 0)
+        json_integer(t, key, value);
+    else
+        json_null(t, key);
+}
+
 void json_bool(text_buffer *t, const char *key, bool value) {
     json_key(t, key);
     text_add(t, value ? "true" : "false");
@@ -314,4 +321,28 @@ void table_lower_bound(text_buffer *t, dpmf_lower_bound value) {
     }
     if (value.rms_loss > 0.0) table_double(t, "RMS lower bound", value.rms_loss, value.scope);
     if (value.max_loss > 0.0) table_double(t, "max lower bound", value.max_loss, value.scope);
+}
+
+/* ---- a design's constraints in words ---- */
+
+const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int i = 0;
+    for (; value >= 1024.0 && i < 6; ++i)
+        value /= 1024.0;
+    snprintf(out, BYTES_SHOWN, "%.3g %s", value, units[i]);
+    return out;
+}
+
+const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
+    char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "speed not measured", range[60] = "";
+    if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
+    if (d->max_overhead > 0.0)
+        snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
+    if (d->separation_high > 0)
+        snprintf(range, sizeof range, ", separations up to %lld", (long long)d->separation_high);
+    snprintf(out, DESIGNED_MAX, "rows of %lld numbers, %s, %s, least %s noise%s", (long long)d->dim, memory, time,
+             d->loss == DPMF_LOSS_MAX ? "max" : "RMS", range);
+    return out;
 }

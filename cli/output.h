@@ -64,6 +64,7 @@ void json_text(text_buffer *t, const char *key, const char *value);
 void json_integer(text_buffer *t, const char *key, int64_t value);
 void json_double(text_buffer *t, const char *key, double value);
 void json_known(text_buffer *t, const char *key, double value); /* 0 or less is not known: null */
+void json_count_known(text_buffer *t, const char *key, int64_t value);
 void json_bool(text_buffer *t, const char *key, bool value);
 void json_null(text_buffer *t, const char *key);
 void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "sensitivity" */
@@ -83,5 +84,10 @@ void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation 
 /* As the others, but for an estimate where not every step was looked at. */
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value);
 void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
+
+/* "1.5 GiB"; and the constraints of a design: "rows of 1000 numbers, memory at most 1 GiB, ..." Both return `out`. */
+enum { BYTES_SHOWN = 24, DESIGNED_MAX = 300 };
+const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]);
+const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
 
 #endif

@@ -961,12 +961,22 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta,
 
 typedef struct dpmf_mechanism dpmf_mechanism;
 
+/* The constraints under which a design chose it, so that it can be compared under the same ones later; dim 0: no design did. */
+typedef struct dpmf_design_limits {
+    int64_t dim;             /* numbers of a row of noise */
+    uint64_t memory;         /* bytes that the noise stream may take; 0: no limit */
+    double max_overhead;     /* times the time of independent noise that a row may take; 0: speed was not measured */
+    dpmf_loss loss;          /* whose noise was to be least */
+    int64_t separation_high; /* federated over a range: its upper end; 0: elsewhere */
+} dpmf_design_limits;
+
 typedef struct dpmf_mechanism_options {
     dpmf_evaluate_options evaluate; /* `of` follows from the sampling */
     double sigma;                   /* noise multiplier > 0, or 0: not calibrated */
     dpmf_sampling sampling;         /* how batches must be drawn for the guarantee to hold; none: by participation */
     double epsilon, delta;          /* the guarantee that sigma was calibrated for; both 0: none */
     const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+    dpmf_design_limits designed;
 } dpmf_mechanism_options;
 
 DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
@@ -1005,6 +1015,7 @@ DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
 DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
 DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
+DPMF_API dpmf_design_limits dpmf_mechanism_designed(const dpmf_mechanism *mechanism);
 
 /* `times` runs of it into a ledger; it must be calibrated. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
@@ -1551,6 +1562,9 @@ typedef struct dpmf_candidate {
         normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
     const char *account;    /* what sigma is by: the theorem, or simulation; a string constant */
     double confidence;      /* of simulation; 0: not a matter of confidence */
+    double worst_ratio;     /* federated over a range, where it decides: the largest ratio of its noise to the best
+                             * candidate's at the same separation; 0 elsewhere, where the noise decides */
+    int64_t worst_at;       /* that separation */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

@@ -798,6 +798,26 @@ const option_row options[OPTION_TOTAL] = {
                       .preset = "100",
                       .verbs = TRAIN,
                       .help = "steps between checkpoints"},
+    [OPTION_TEST_CURVE] =
+        {.name = "test-curve",
+         .kind = KIND_FILE,
+         .argument = "FILE",
+         .verbs = TRAIN,
+         .help = "write loss and accuracy on the test data during the run, as CSV (step, loss, accuracy). "
+                 "Needs --public-test: the guarantee does not cover the test data"},
+    [OPTION_TEST_CURVE_EVERY] = {.name = "test-curve-every",
+                                 .kind = KIND_COUNT,
+                                 .argument = "N",
+                                 .count_low = 1,
+                                 .count_high = MOST_STEPS,
+                                 .verbs = TRAIN,
+                                 .help = "steps between points of the curve. Without it, about 50 points"},
+    [OPTION_PUBLIC_TEST] = {.name = "public-test",
+                            .kind = KIND_FLAG,
+                            .verbs = TRAIN,
+                            .help =
+                                "the test data (or the hold-out) are public, or may be told of: --test-curve computes "
+                                "exact figures on them at many steps"},
     [OPTION_NOISELESS] = {.name = "noiseless",
                           .kind = KIND_FLAG,
                           .verbs = TRAIN,

@@ -28,8 +28,16 @@ static void says(report *r, const char *text) {
 
 /* ---- the design of the file's setting ---- */
 
+/* Is the file's sampling one that the candidates can rest on, without simulating each of them? */
 static bool amplified(const report *r) {
-    return r->sampling.kind == DPMF_SAMPLING_POISSON || r->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC;
+    const dpmf_sampling *s = &r->sampling;
+    return s->kind == DPMF_SAMPLING_POISSON || s->kind == DPMF_SAMPLING_BLOCK_CYCLIC ||
+           s->picks == 1 /* random allocation */;
+}
+
+/* Of the data, in one step, on average. */
+static double fraction(const dpmf_sampling *s) {
+    return s->picks > 0 ? (double)s->picks / (double)s->count : s->probability;
 }
 
 /* Passes over the data, and whether they describe the file's participation exactly. */
@@ -37,7 +45,7 @@ static int64_t epochs_of(const report *r, bool *same) {
     dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
     int64_t count = dpmf_participation_count(r->participation);
     if (amplified(r)) {
-        double expected = r->sampling.probability * (double)r->steps;
+        double expected = fraction(&r->sampling) * (double)r->steps;
         int64_t epochs = llround(expected);
         if (epochs < 1) epochs = 1;
         *same = fabs(expected - (double)epochs) <= 1e-9 * expected;
@@ -54,22 +62,42 @@ static bool design_covers(const report *r) {
            kind != DPMF_PARTICIPATION_SHUFFLED && kind != DPMF_PARTICIPATION_FULL && !(r->sampled && !r->claimed);
 }
 
+/* Under the constraints of the file's design, unless the page's options say otherwise. */
+static void take_limits(report *r, dpmf_design_options *how) {
+    char words[DESIGNED_MAX];
+    const dpmf_design_limits *held = &r->designed, *used = &r->limits;
+    how->dim = used->dim;
+    how->memory = used->memory;
+    how->loss = used->loss;
+    how->no_bench = used->max_overhead <= 0.0;
+    if (!how->no_bench) how->max_overhead = used->max_overhead;
+    const bool changed =
+        held->dim != used->dim || held->memory != used->memory || held->max_overhead != used->max_overhead;
+    says(r, held->dim == 0 ? "The file records no design; candidates were compared for"
+            : changed      ? "Candidates were compared under other limits than those of the file's design:"
+                           : "Candidates were compared under the limits of the file's design:");
+    snprintf(r->compared + strlen(r->compared), sizeof r->compared - strlen(r->compared), " %s.",
+             designed_words(used, words));
+}
+
 static dpmf_status run_design(report *r) {
     dpmf_design_options how = dpmf_design_options_defaults();
     bool same = true;
     how.epochs = epochs_of(r, &same);
     how.epsilon = r->claimed ? dpmf_mechanism_epsilon(r->mechanism) : 1.0;
     how.delta = r->delta;
-    how.dim = r->dim;
+    take_limits(r, &how);
     how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
-    how.sampling = amplified(r) ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
+    if (amplified(r)) {
+        how.sampling = r->sampling.picks > 0 ? r->sampling.kind : DPMF_SAMPLING_BLOCK_CYCLIC;
+        how.batch_cap = r->sampling.cap;
+        how.units = r->sampling.units;
+    }
     how.run = r->run;
-    how.no_bench = !option_given(r->given, OPTION_MAX_OVERHEAD);
-    if (!how.no_bench) how.max_overhead = r->given->number[OPTION_MAX_OVERHEAD];
-    if (option_given(r->given, OPTION_MEMORY)) how.memory = (uint64_t)r->given->count[OPTION_MEMORY];
     if (dpmf_participation_get_kind(r->participation) == DPMF_PARTICIPATION_MIN_SEPARATION) {
         how.federated = 1;
         how.separation_low = how.separation_high = dpmf_participation_separation(r->participation);
+        if (r->limits.separation_high > how.separation_low) how.separation_high = r->limits.separation_high;
     }
     dpmf_status status = dpmf_design_create(r->workload, &how, &r->design);
     if (status != DPMF_OK) return status;
@@ -77,7 +105,7 @@ static dpmf_status run_design(report *r) {
         says(r, "The candidates are for whole passes over the data, but the file's setting is not a whole number of "
                 "passes.");
     if (r->sampled && !amplified(r))
-        says(r, "The candidates use no sampling: none is known for the file's kind of sampling.");
+        says(r, "The candidates use no sampling: with the file's kind of sampling each one would need a simulation.");
     return DPMF_OK;
 }
 
@@ -211,17 +239,58 @@ static void by_loss(dpmf_candidate *c) {
     c->noise_max = c->max_loss;
 }
 
+/*
+ * Eligible is what fits and is fast enough. The file's own mechanism was found fast enough when it was designed: a
+ * measurement here that comes out a little above the limit is told, and does not undo that.
+ */
+static void keep_eligible(const report *r, dpmf_candidate *own) {
+    const dpmf_design_limits *held = &r->designed, *used = &r->limits;
+    const bool fits = used->memory == 0 || own->memory_bytes <= used->memory;
+    if (own->eligible || !fits || held->dim == 0 || held->max_overhead <= 0.0) return;
+    if (held->max_overhead > used->max_overhead || held->dim != used->dim) return;
+    own->eligible = 1;
+    snprintf(own->reason, sizeof own->reason,
+             "fast enough when it was designed; here a row takes %.3g times the time of independent noise",
+             own->overhead);
+}
+
+/* "Best" goes to the file where the design's choice, under the same criterion, is no better. */
+static void name_best(report *r) {
+    rival *own = NULL, *best = NULL;
+    for (int64_t i = 0; i < r->rival_count; ++i) {
+        if (r->rivals[i].own) own = &r->rivals[i];
+        if (r->rivals[i].chosen) best = &r->rivals[i];
+    }
+    if (own == NULL || best == NULL || own == best || !own->is.eligible) return;
+    const bool max_loss = r->limits.loss == DPMF_LOSS_MAX;
+    double held = max_loss ? own->is.noise_max : own->is.noise_rms;
+    double found = max_loss ? best->is.noise_max : best->is.noise_rms;
+    if (best->is.worst_ratio >
+        0.0) { /* federated: that decides, and of a mechanism that is no candidate it is not known */
+        held = own->is.worst_ratio > 0.0 ? own->is.worst_ratio : HUGE_VAL;
+        found = best->is.worst_ratio;
+    }
+    if (held > found) return;
+    best->chosen = false;
+    own->chosen = true;
+    snprintf(best->is.reason, sizeof best->is.reason, "what a design chooses among its candidates");
+    says(r, "This file is as good as, or better than, the choice that the design makes among its candidates.");
+}
+
 static int mark_own(report *r) {
     dpmf_candidate own = own_candidate(r);
+    own.eligible = r->limits.memory == 0 || own.memory_bytes <= r->limits.memory;
     if (!r->claimed && !r->sampled) by_loss(&own);
     for (int swept = 0; swept <= 1; ++swept) /* the family's best, before a point of its sweep */
         for (int64_t i = 0; i < r->rival_count; ++i)
             if (r->rivals[i].is.swept == swept && is_own(&r->rivals[i].is, &own)) {
                 r->rivals[i].own = true;
                 r->rivals[i].is.swept = 0; /* the table shows it */
+                keep_eligible(r, &r->rivals[i].is);
                 return 0;
             }
-    snprintf(own.reason, sizeof own.reason, "the mechanism of this file");
+    snprintf(own.reason, sizeof own.reason, "the mechanism of this file%s",
+             own.eligible ? "" : ", which takes more memory than is allowed here");
     int code = add_rival(r, &own);
     if (code == 0) r->rivals[r->rival_count - 1].own = true;
     return code;
@@ -256,6 +325,7 @@ int report_compare(report *r) {
     if (code == 0) code = mark_own(r);
     for (int64_t i = 0; i < r->rival_count; ++i)
         if (r->rivals[i].own && r->rivals[i].chosen) take_warnings(r);
+    if (code == 0) name_best(r);
     if (code == 0) qsort(r->rivals, (size_t)r->rival_count, sizeof *r->rivals, by_noise);
     return code;
 }

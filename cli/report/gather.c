@@ -198,6 +198,18 @@ static int gather_optimum(report *r) {
     return 0;
 }
 
+/* ---- the constraints of the comparison ---- */
+
+static void gather_limits(report *r) {
+    const arguments *given = r->given;
+    r->limits = r->designed = dpmf_mechanism_designed(r->mechanism);
+    if (r->limits.dim == 0) r->limits.dim = DEFAULT_DIM;
+    if (option_given(given, OPTION_DIM)) r->limits.dim = given->count[OPTION_DIM];
+    if (option_given(given, OPTION_MEMORY)) r->limits.memory = (uint64_t)given->count[OPTION_MEMORY];
+    if (option_given(given, OPTION_MAX_OVERHEAD)) r->limits.max_overhead = given->number[OPTION_MAX_OVERHEAD];
+    r->dim = r->limits.dim;
+}
+
 /* ---- all of it ---- */
 
 int report_gather(report *r) {
@@ -211,7 +223,7 @@ int report_gather(report *r) {
     r->sampling = dpmf_mechanism_sampling(r->mechanism);
     r->sampled = !dpmf_sampling_is_none(&r->sampling);
     if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
-    r->dim = option_given(r->given, OPTION_DIM) ? r->given->count[OPTION_DIM] : DEFAULT_DIM;
+    gather_limits(r);
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);
     int code = report_without(r, status, "Memory of the noise");
     if (code == 0) code = gather_privacy(r);

@@ -16,7 +16,7 @@ enum { CURVE_MOST = 17, STATEMENT_MOST = 4096, DEFAULT_DIM = 1000000 };
 typedef struct rival {
     dpmf_candidate is;
     bool own;    /* that of the file */
-    bool chosen; /* by the design */
+    bool chosen; /* by the design, or the file's where it has less noise than that */
 } rival;
 
 typedef struct report {
@@ -29,8 +29,10 @@ typedef struct report {
     const dpmf_strategy *strategy;
     dpmf_evaluation held;
     int64_t steps, dim;
-    double sigma; /* 0: not calibrated */
-    double scale; /* what losses are multiplied by on this page: sigma, or 1 */
+    dpmf_design_limits designed; /* the constraints of the design that chose the mechanism; dim 0: none is recorded */
+    dpmf_design_limits limits;   /* those of the comparison: the same, but for what the page's own options say */
+    double sigma;                /* 0: not calibrated */
+    double scale;                /* what losses are multiplied by on this page: sigma, or 1 */
     dpmf_sampling sampling;
     char sampling_text[64];
     bool sampled;
@@ -57,7 +59,7 @@ typedef struct report {
     int64_t rival_count;
     bool equal_privacy;  /* else losses are compared */
     double least_proven; /* RMS noise that no mechanism without sampling can beat; 0: not known */
-    char compared[600];  /* what is compared, in sentences */
+    char compared[1200]; /* what is compared, in sentences */
 
     text_buffer notes; /* list items, HTML: what to see to */
 } report;

@@ -232,7 +232,10 @@ static void cost_table(const report *r, text_buffer *t) {
     table_begin(t, "cost of the noise", "This file|#Figure|Kind");
     cost_row(t, "Rows kept (buffers)", pretty_count(dpmf_strategy_buffers(r->strategy), text), "exact", "sure");
     cost_row(t, "Numbers in a row", pretty_count(r->dim, text),
-             option_given(r->given, OPTION_DIM) ? "as given" : "assumed; --dim changes it", "");
+             option_given(r->given, OPTION_DIM) ? "as given"
+             : r->designed.dim > 0              ? "as designed"
+                                                : "assumed; --dim changes it",
+             "");
     if (r->memory > 0) {
         cost_row(t, "Memory, total", pretty_bytes(r->memory, text), "exact", "sure");
         cost_row(t, "of it buffers", pretty_bytes(r->memory_buffers, text), "exact", "sure");

@@ -164,12 +164,13 @@ static void fact_number(text_buffer *t, const char *name, double value, dpmf_kin
 }
 
 static void facts(const report *r, text_buffer *t) {
-    char text[NUMBER];
+    char text[NUMBER], words[DESIGNED_MAX];
     const dpmf_evaluation *held = &r->held;
     dpmf_kind kind = held->sensitivity.kind;
     text_add(t, "<dl class=\"facts\">\n");
     fact(t, "Family", dpmf_strategy_family(r->strategy));
     fact(t, "Made by", dpmf_mechanism_made_by(r->mechanism));
+    if (r->designed.dim > 0) fact(t, "Designed for", designed_words(&r->designed, words));
     fact(t, "Steps", pretty_count(r->steps, text));
     if (dpmf_strategy_stamps(r->strategy) > 1) fact(t, "Stamps", pretty_count(dpmf_strategy_stamps(r->strategy), text));
     fact(t, "Columns of C", dpmf_strategy_is_normalized(r->strategy) ? "normalized" : "as they are");
@@ -251,6 +252,8 @@ static void rival_row(const report *r, text_buffer *t, const rival *v, double le
              dpmf_kind_name(noise_kind(c)));
     text_add(t, "<span class=\"meter%s\" style=\"width:%.0f%%\"></span></td>", c->noise_rms > most ? " over" : "",
              100.0 * fmin(1.0, c->noise_rms / most));
+    if (r->limits.separation_high > 0)
+        text_add(t, "<td class=\"num\">%s</td>", c->worst_ratio > 0.0 ? pretty(c->worst_ratio, 6, text) : "–");
     text_add(t, "<td class=\"num\">%s</td>", pretty(c->noise_rms / least, 4, text));
     text_add(t, "<td class=\"num\">%s</td>", pretty(c->noise_max, 5, text));
     if (r->equal_privacy) text_add(t, "<td class=\"num\">%s</td>", pretty(c->sigma, 5, text));
@@ -305,8 +308,8 @@ void section_comparison(const report *r, text_buffer *t) {
     most = fmin(most, BAR_MOST * least);
     char heads[300];
     snprintf(heads, sizeof heads,
-             "Mechanism|#Noise, RMS|#× least|#Noise, max|%s#Sensitivity|#Buffers|#Memory|#Loss / bound",
-             r->equal_privacy ? "#σ|" : "");
+             "Mechanism|#Noise, RMS|%s#× least|#Noise, max|%s#Sensitivity|#Buffers|#Memory|#Loss / bound",
+             r->limits.separation_high > 0 ? "#Worst ratio|" : "", r->equal_privacy ? "#σ|" : "");
     table_begin(t, "comparison of mechanisms", heads);
     for (int64_t i = 0; i < r->rival_count; ++i)
         if (!r->rivals[i].is.swept) rival_row(r, t, &r->rivals[i], least, most);

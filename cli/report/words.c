@@ -43,7 +43,7 @@ static void assumptions(const report *r, text_buffer *t) {
     if (r->held.sensitivity.kind != DPMF_EXACT)
         assumption(
             t, "The sensitivity is an upper bound: the guarantee holds, and there may be more noise than necessary.");
-    if (!option_given(r->given, OPTION_DIM))
+    if (!option_given(r->given, OPTION_DIM) && r->designed.dim == 0)
         assumption(t, "Memory is for rows of a million numbers; use --dim for the size of your model.");
     text_add(t, "</ul>\n");
 }

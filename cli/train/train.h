@@ -28,6 +28,7 @@ typedef struct training {
     char state[TRAINING_PATH];        /* of the state file; empty: none */
     int64_t resumed_at, begun_before; /* steps of the checkpoint, and of the state file */
     double seconds, accuracy, loss;
+    text_buffer curve; /* --test-curve: its rows so far */
 } training;
 
 /* Each: 0, or the exit code after a message. */
@@ -38,6 +39,12 @@ int training_workload(training *t);    /* workload and schedule */
 int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train/mechanism.c) */
 int training_sampler(training *t);     /* what the mechanism assumes */
 int training_print(const training *t); /* train/answer.c */
+
+/* train/curve.c: may it be asked for; the rows of a run that goes on; one more, where one is due; all of them to the file */
+int curve_check(const arguments *given);
+int curve_open(training *t);
+int curve_point(training *t);
+int curve_write(const training *t);
 
 dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* given, read, or fresh (cmd_train.c) */
 

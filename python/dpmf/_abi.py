@@ -434,6 +434,16 @@ class dpmf_tuning(Structure):
     ]
 
 
+class dpmf_design_limits(Structure):
+    _fields_ = [
+        ("dim", c_int64),
+        ("memory", c_uint64),
+        ("max_overhead", c_double),
+        ("loss", c_int),
+        ("separation_high", c_int64),
+    ]
+
+
 class dpmf_mechanism_options(Structure):
     _fields_ = [
         ("evaluate", dpmf_evaluate_options),
@@ -442,6 +452,7 @@ class dpmf_mechanism_options(Structure):
         ("epsilon", c_double),
         ("delta", c_double),
         ("made_by", c_char_p),
+        ("designed", dpmf_design_limits),
     ]
 
 
@@ -592,6 +603,8 @@ class dpmf_candidate(Structure):
         ("normals_per_number", c_double),
         ("account", c_char_p),
         ("confidence", c_double),
+        ("worst_ratio", c_double),
+        ("worst_at", c_int64),
     ]
 
 
@@ -806,6 +819,7 @@ FUNCTIONS = {
     "dpmf_mechanism_epsilon": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_delta": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_made_by": (c_char_p, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_designed": (dpmf_design_limits, [POINTER(dpmf_mechanism)]),
     "dpmf_ledger_add_mechanism": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_mechanism), c_int64]),
     "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),

@@ -48,6 +48,8 @@ class Candidate:
     normals_per_number: float
     account: str
     confidence: float
+    worst_ratio: float = 0.0  #: federated over a range, where it decides; 0 elsewhere
+    worst_at: int = 0  #: the separation of that ratio
 
 
 @dataclass(frozen=True)

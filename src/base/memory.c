@@ -58,7 +58,7 @@ uint64_t dpmf_memory_in_use(void) {
     return atomic_load(&in_use);
 }
 
-static uint64_t memory_limit(void) {
+uint64_t dpmf_i_base_memory_limit(void) {
     const uint64_t limit = atomic_load(&limit_set);
     if (limit != 0) return limit;
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -86,7 +86,7 @@ static const char *readable(uint64_t bytes, char out[32]) {
 
 /* Adds `bytes` to the count, or fails where that would pass the limit. */
 static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
-    const uint64_t limit = memory_limit();
+    const uint64_t limit = dpmf_i_base_memory_limit();
     uint_fast64_t used = atomic_load(&in_use);
     do {
         if (used > limit || bytes > limit - used) {

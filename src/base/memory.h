@@ -19,4 +19,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_base_copy_text(const char *text, char **out);
 
 void dpmf_i_base_free(void *memory); /* NULL is fine */
 
+/* Bytes that may be in use together: as set, or this machine's memory. */
+uint64_t dpmf_i_base_memory_limit(void);
+
 #endif

@@ -325,8 +325,11 @@ static dpmf_status general_banded(sweep *s) {
     if (!banded_is_worth(s->p)) return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
     if (bands < s->most && bands < dpmf_participation_separation(s->p->participation))
-        dpmf_i_design_limit(s->p, "General banded C was tried with up to %lld bands: more take too long.",
-                            (long long)(bands < 2 ? 1 : bands));
+        dpmf_i_design_limit(
+            s->p,
+            "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
+            "tries more, optimize --family banded --bands B any number).",
+            (long long)(bands < 2 ? 1 : bands));
     if (bands < 2) return DPMF_OK;
     TRY(bands_that_fit(s->p, bands, &fit));
     return fit >= 2 ? offer_banded(s, fit, 0) : DPMF_OK;
@@ -362,9 +365,10 @@ dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
                .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
     const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
     if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
-        dpmf_i_design_limit(
-            p, "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to evaluate.",
-            (long long)s.most, (long long)all);
+        dpmf_i_design_limit(p,
+                            "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to "
+                            "evaluate (optimize --family banded-toeplitz --bands B does it).",
+                            (long long)s.most, (long long)all);
     if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
     if (s.best_bands == 0 && p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(fmax(2, p->options.epsilon * sqrt((double)p->steps) / (double)p->options.epochs),

@@ -22,6 +22,12 @@ dpmf_design_options dpmf_design_options_defaults(void) {
         .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .max_overhead = 4, .run = dpmf_run_defaults()};
 }
 
+static const uint64_t MOST = (uint64_t)1 << 53; /* bytes; a limit above is none */
+
+static int is_range(const dpmf_design_options *o) {
+    return o->federated && o->separation_low < o->separation_high;
+}
+
 static dpmf_status make_mechanism(dpmf_design *d) {
     const dpmf_i_design_problem *p = &d->problem;
     const dpmf_i_design_entry *e = &p->list.entry[d->chosen];
@@ -33,6 +39,11 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     o.epsilon = p->options.epsilon;
     o.delta = p->options.delta;
     o.made_by = e->made_by;
+    o.designed = (dpmf_design_limits){.dim = p->options.dim,
+                                      .memory = p->options.memory < MOST ? p->options.memory : 0,
+                                      .max_overhead = p->options.no_bench ? 0 : p->options.max_overhead,
+                                      .loss = p->options.loss,
+                                      .separation_high = is_range(&p->options) ? p->options.separation_high : 0};
     return dpmf_mechanism_create(p->workload, p->participation, e->strategy, &o, &d->mechanism);
 }
 

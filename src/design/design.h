@@ -37,7 +37,9 @@ typedef struct dpmf_i_design_problem {
     dpmf_lower_bound bound;            /* without sampling, under `participation`, with adjacency; 0: none is known */
     dpmf_workload *plain; /* `workload` without its schedule: for families that are not optimized for one */
     int threads;          /* of a noise stream, whose memory is asked for */
-    char limits[DPMF_I_DESIGN_LIMITS]; /* what was not tried because it takes too long, in sentences */
+    char limits[DPMF_I_DESIGN_LIMITS];         /* what was not tried because it takes too long, in sentences */
+    char too_many[DPMF_I_DESIGN_LIMITS];       /* families that are not tried for so many steps, with their limits */
+    char too_many_names[DPMF_I_DESIGN_LIMITS]; /* the same, as --families takes them */
     dpmf_i_design_list list;
 } dpmf_i_design_problem;
 
@@ -47,6 +49,8 @@ typedef struct dpmf_i_design_offer {
     dpmf_sampling sampling;        /* none; poisson (bands 1) or block-cyclic: amplified */
     int swept;                     /* 1: a point of a sweep, never chosen */
     double compared;     /* federated: by its worst ratio over the range; 0: sigma x the loss that is asked for */
+    double worst_ratio;  /* that ratio, over a range; 0: there is none */
+    int64_t worst_at;    /* its separation */
     const char *made_by; /* for the mechanism file, at most 159 bytes */
 } dpmf_i_design_offer;
 
@@ -70,8 +74,8 @@ void dpmf_i_design_problem_close(dpmf_i_design_problem *p);
 int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family);
 int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
 
-/* Is it asked for, and named or tried at all for so many steps? */
-int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max);
+/* Is it asked for, and named or tried at all for so many steps? Where the steps are the reason, the answer says so. */
+int dpmf_i_design_worth(dpmf_i_design_problem *p, const char *family, int64_t steps_max);
 
 /* How a candidate's privacy is accounted for. */
 dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,

@@ -132,9 +132,15 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
     const double most = 60; /* seconds */
     int fits = 1;
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
-    if (p->steps < 2 || p->steps > DPMF_DENSE_STEPS_MAX || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
+    if (p->steps < 2 || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
+    if (p->steps > DPMF_DENSE_STEPS_MAX) {
+        dpmf_i_design_limit(p, "dense was left out: the library does not form it for more than %d steps.",
+                            (int)DPMF_DENSE_STEPS_MAX);
+        return DPMF_OK;
+    }
     if (!named && p->steps > DENSE_STREAMS && dpmf_i_design_is_proven(p)) {
-        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound.");
+        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound "
+                               "(--families dense,... includes it).");
         return DPMF_OK;
     }
     if (!named && dense_seconds(p) > most) {
@@ -146,7 +152,7 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
     }
     TRY(dense_fits(p, &fits));
     if (!named && p->steps > DENSE_STREAMS && !fits) {
-        dpmf_i_design_limit(p, "dense was left out: its noise stream does not fit the memory.");
+        dpmf_i_design_limit(p, "dense was left out: its noise stream does not fit the memory (--memory BYTES).");
         return DPMF_OK;
     }
     /* the max loss converges slowly: its last digit would take longer than all the rest */

@@ -324,7 +324,7 @@ static void find_dominated(dpmf_i_design_federated_range *f) {
     }
 }
 
-dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *out) {
+dpmf_status dpmf_i_design_federated_open(dpmf_i_design_problem *p, dpmf_i_design_federated_range *out) {
     const int64_t low = p->options.separation_low, high = highest(p);
     int64_t made_for[DPMF_I_DESIGN_FEDERATED_MADE_FOR];
     const int64_t count = spread(low, high, DPMF_I_DESIGN_FEDERATED_MADE_FOR, made_for);
@@ -364,6 +364,8 @@ dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p) {
         const dpmf_i_design_offer offer = {.strategy = item->strategy,
                                            .swept = item->dominated,
                                            .compared = p->unsampled.sigma * f.least[0] * item->worst,
+                                           .worst_ratio = f.points > 1 ? item->worst : 0,
+                                           .worst_at = f.points > 1 ? item->worst_at : 0,
                                            .made_by = item->made_by};
         status = dpmf_i_design_add(p, &offer, NULL);
     }

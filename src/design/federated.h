@@ -28,8 +28,7 @@ typedef struct dpmf_i_design_federated_range {
 } dpmf_i_design_federated_range;
 
 /* All candidates of the families that are asked for, with their losses and their worst ratios; `out` is filled. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated_open(const dpmf_i_design_problem *p,
-                                                         dpmf_i_design_federated_range *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated_open(dpmf_i_design_problem *p, dpmf_i_design_federated_range *out);
 void dpmf_i_design_federated_close(dpmf_i_design_federated_range *f); /* a zeroed one is fine */
 
 #endif

@@ -139,6 +139,8 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
                                .buffers = dpmf_strategy_buffers(s),
                                .normalized = dpmf_strategy_is_normalized(s),
                                .swept = offer->swept,
+                               .worst_ratio = offer->worst_ratio,
+                               .worst_at = offer->worst_at,
                                .normals_per_number = dpmf_strategy_normals(s)};
     TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
     TRY(privacy_of(p, offer, &e.privacy));

@@ -39,8 +39,19 @@ int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family) {
     return p->options.families == NULL || among(p->options.families, family);
 }
 
-int dpmf_i_design_worth(const dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
-    return dpmf_i_design_names(p, family) || (dpmf_i_design_wants(p, family) && p->steps <= steps_max);
+/* One more family that is not tried for more than `steps_max` steps. */
+static void leave_out(dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
+    dpmf_i_base_text shown = {p->too_many, sizeof p->too_many, strlen(p->too_many)},
+                     names = {p->too_many_names, sizeof p->too_many_names, strlen(p->too_many_names)};
+    dpmf_i_base_text_add(&shown, "%s%s (above %lld)", shown.length > 0 ? ", " : "", family, (long long)steps_max);
+    dpmf_i_base_text_add(&names, "%s,", family);
+}
+
+int dpmf_i_design_worth(dpmf_i_design_problem *p, const char *family, int64_t steps_max) {
+    if (dpmf_i_design_names(p, family)) return 1;
+    if (!dpmf_i_design_wants(p, family)) return 0;
+    if (p->steps > steps_max && steps_max > 0) leave_out(p, family, steps_max);
+    return p->steps <= steps_max;
 }
 
 static dpmf_status check_family(const char *name, size_t length) {

@@ -123,7 +123,8 @@ static dpmf_status offer_epochs(dpmf_i_design_problem *p) {
     if (shared_seconds(p) <= (named || !fast ? LONGEST_SHARED : A_MOMENT)) return offer_shared(p);
     if (!fast && !p->options.no_bench)
         dpmf_i_design_limit(p,
-                            "TV-BLT with shared seeds was left out: its search would take about %.2g s, more than %g.",
+                            "TV-BLT with shared seeds was left out: its search would take about %.2g s, more than %g "
+                            "(optimize --family tvblt --shared-seeds 2 does it).",
                             shared_seconds(p), LONGEST_SHARED);
     return DPMF_OK;
 }
@@ -131,12 +132,7 @@ static dpmf_status offer_epochs(dpmf_i_design_problem *p) {
 dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p) {
     const dpmf_participation *a = p->participation;
     if (!dpmf_i_design_wants(p, DPMF_FAMILY_TVBLT)) return DPMF_OK;
-    if (dpmf_participation_is_single(a)) {
-        if (dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS)) return sweep_nodes(p);
-        dpmf_i_design_limit(
-            p, "TV-BLT was left out: beyond %lld steps its search takes minutes (--families tvblt,... includes it).",
-            (long long)SINGLE_STEPS);
-        return DPMF_OK;
-    }
+    if (dpmf_participation_is_single(a))
+        return dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(p) : DPMF_OK;
     return a->pattern == DPMF_I_WORKLOAD_FIXED && a->separation > 1 ? offer_epochs(p) : DPMF_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The design in sentences: why each candidate stands where it does, why this one, and what the user must see to. */
+#include "base/memory.h"
 #include "base/text.h"
 #include "design/design.h"
 #include "workload/workload.h"
@@ -31,8 +32,10 @@ static void name(text *t, const dpmf_candidate *c) {
 
 /* Bytes in the unit that people think in. */
 static void bytes(text *t, uint64_t count) {
-    if (count >= (uint64_t)1 << 30)
-        add(t, "%.3g GiB", (double)count / 0x1p30);
+    if (count >= (uint64_t)1 << 40)
+        add(t, "%.4g TiB", (double)count / 0x1p40);
+    else if (count >= (uint64_t)1 << 30)
+        add(t, "%.4g GiB", (double)count / 0x1p30);
     else if (count >= (uint64_t)1 << 20)
         add(t, "%.3g MiB", (double)count / 0x1p20);
     else
@@ -188,6 +191,9 @@ void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[
     add_better(&t, p, chosen);
     add_rule(&t, p, &p->list.entry[chosen].shown);
     add(&t, "%s", p->limits);
+    if (p->too_many[0] != '\0')
+        add(&t, "Left out because of the number of steps: %s. --families %s... tries them.\n", p->too_many,
+            p->too_many_names);
     if (p->options.no_bench) add(&t, "Speed was not measured: all candidates count as fast enough.\n");
 }
 
@@ -263,12 +269,24 @@ static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
          (long long)o->epochs, apart, o->separation_low > 1 ? "earlier returns" : "more");
 }
 
+/* Only where nobody said how much memory there is to spend: a candidate that exceeds --memory is not eligible. */
+static void warn_memory(warnings *w, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+    char takes[40], has[40];
+    if (p->options.memory != 0 || c->memory_bytes <= dpmf_i_base_memory_limit()) return;
+    bytes(&(text){takes, sizeof takes, 0}, c->memory_bytes);
+    bytes(&(text){has, sizeof has, 0}, dpmf_i_base_memory_limit());
+    warn(w,
+         "The noise stream takes a memory of %s, and this machine has %s: --memory BYTES chooses among those that fit.",
+         takes, has);
+}
+
 int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
                            char out[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING]) {
     const dpmf_candidate *c = &p->list.entry[chosen].shown;
     warnings w = {out, 0};
     warn_sampling(&w, p, c);
     warn_federated(&w, p);
+    warn_memory(&w, p, c);
     if (c->bands > 8)
         warn(&w,
              "With an adaptive optimizer such as Adam, fewer bands can train better than the noise alone suggests "

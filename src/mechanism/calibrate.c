@@ -15,6 +15,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     o.evaluate.run = *run;
     o.sampling = *sampling;
     o.made_by = m->made_by;
+    o.designed = m->designed;
     return dpmf_mechanism_create(m->workload, m->participation, m->strategy, &o, out);
 }
 

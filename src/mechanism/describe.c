@@ -39,6 +39,18 @@ static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_base_writer *
     dpmf_i_base_json_close(w, '}');
 }
 
+/* Only where a design chose it: files of mechanisms that were named stay as they were. */
+static void describe_designed(const dpmf_design_limits *d, dpmf_i_base_writer *w) {
+    if (d->dim == 0) return;
+    dpmf_i_base_json_open(w, "designed", '{');
+    dpmf_i_base_json_integer(w, "dim", d->dim);
+    dpmf_i_base_json_integer(w, "memory", (int64_t)d->memory);
+    dpmf_i_base_json_double(w, "max_overhead", d->max_overhead);
+    dpmf_i_base_json_text(w, "loss", d->loss == DPMF_LOSS_MAX ? "max" : "rms");
+    dpmf_i_base_json_integer(w, "separation_high", d->separation_high);
+    dpmf_i_base_json_close(w, '}');
+}
+
 dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_base_writer *w,
                                              dpmf_i_base_tensors *tensors) {
     char sampling[64];
@@ -74,6 +86,7 @@ dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_base_write
     describe_lower_bound(&e->lower_bound, w);
     describe_known(w, "response", m->response);
     dpmf_i_base_json_text(w, "made_by", m->made_by);
+    describe_designed(&m->designed, w);
     dpmf_i_base_json_close(w, '}');
     return w->status;
 }

@@ -157,6 +157,24 @@ static dpmf_status read_weights(const cJSON *root, const dpmf_i_base_tensors *te
     return DPMF_OK;
 }
 
+/* Its values are checked with the rest (dpmf_i_mechanism_finish). */
+static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
+    const int64_t most = (int64_t)1 << 53;
+    const cJSON *object = NULL;
+    const char *loss = NULL;
+    int64_t memory = 0;
+    if (cJSON_GetObjectItemCaseSensitive(root, "designed") == NULL) return DPMF_OK;
+    TRY(dpmf_i_base_json_get_object(root, "designed", "mechanism", &object));
+    TRY(dpmf_i_base_json_get_integer(object, "dim", "designed", 1, most, &out->dim));
+    TRY(dpmf_i_base_json_get_integer(object, "memory", "designed", 0, most, &memory));
+    TRY(dpmf_i_base_json_get_double(object, "max_overhead", "designed", &out->max_overhead));
+    TRY(dpmf_i_base_json_get_text(object, "loss", "designed", &loss));
+    TRY(dpmf_i_base_json_get_integer(object, "separation_high", "designed", 0, most, &out->separation_high));
+    out->memory = (uint64_t)memory;
+    out->loss = strcmp(loss, "max") == 0 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+    return DPMF_OK;
+}
+
 static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
     const char *adjacency = NULL, *sampling = NULL, *made_by = NULL;
     TRY(dpmf_i_base_json_get_text(root, "adjacency", "mechanism", &adjacency));
@@ -172,6 +190,7 @@ static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
     TRY(positive(root, "max_loss", &m->evaluation.max_loss));
     TRY(positive(root, "total_squared_loss", &m->evaluation.total_squared_loss));
     TRY(read_lower_bound(root, &m->evaluation.lower_bound));
+    TRY(read_designed(root, &m->designed));
     TRY(dpmf_i_base_json_get_text(root, "made_by", "mechanism", &made_by));
     return dpmf_i_base_copy_text(made_by, &m->made_by);
 }

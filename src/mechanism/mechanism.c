@@ -32,6 +32,20 @@ static dpmf_status check_made_by(const char *text) {
     return DPMF_OK;
 }
 
+static dpmf_status check_designed(const dpmf_design_limits *d) {
+    const int64_t most = (int64_t)1 << 53; /* what the file can hold */
+    if (d->dim == 0) return DPMF_OK;
+    if (d->dim < 0 || d->dim > most || d->memory > (uint64_t)most || d->separation_high < 0 ||
+        d->separation_high > most || (unsigned)d->loss > DPMF_LOSS_MAX ||
+        (d->max_overhead != 0 && !(d->max_overhead >= 1 && isfinite(d->max_overhead))))
+        return dpmf_i_base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "designed for rows of %lld numbers, %llu bytes and an overhead of %g: accepted up to 2^53 "
+            "numbers and bytes, 0 for no limit, and an overhead of 1 and up, or 0",
+            (long long)d->dim, (unsigned long long)d->memory, d->max_overhead);
+    return DPMF_OK;
+}
+
 static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
@@ -75,6 +89,7 @@ dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
     TRY(check_guarantee(m));
     TRY(check_sampling(m));
     TRY(check_made_by(m->made_by));
+    TRY(check_designed(&m->designed));
     dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
     if (status == DPMF_OK)
         status = dpmf_i_base_safetensors_digest(text.text, &tensors, m->digest);
@@ -116,6 +131,7 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->sampling = o.sampling;
     m->epsilon = o.epsilon;
     m->delta = o.delta;
+    m->designed = o.designed;
     TRY_DONE(copy_weights(o.evaluate.weights, m));
     TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size));
     TRY_DONE(dpmf_i_base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
@@ -219,6 +235,10 @@ dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
 
 const char *dpmf_mechanism_made_by(const dpmf_mechanism *m) {
     return m->made_by;
+}
+
+dpmf_design_limits dpmf_mechanism_designed(const dpmf_mechanism *m) {
+    return m->designed;
 }
 
 const char *dpmf_mechanism_digest(const dpmf_mechanism *m) {

@@ -21,7 +21,8 @@ struct dpmf_mechanism {
     double epsilon, delta; /* as claimed; 0: nothing is */
     double response;       /* u' P A W v; 0: not taken */
     char *made_by;
-    char digest[65]; /* empty for a strategy or workload that cannot be saved (a user's operator) */
+    dpmf_design_limits designed; /* dim 0: by no design */
+    char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
 };
 
 enum { DPMF_I_MECHANISM_MADE_BY_MAX = 1000 };

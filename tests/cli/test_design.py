@@ -113,6 +113,30 @@ class Federated(Case):
         self.assertTrue({"blt", "banded-toeplitz"} <= {c["family"] for c in found["candidates"] + found["sweep"]})
         self.assertIn("user", self.json(*self.BASE, "--federated", "5,200..400", "--unit", "user")["statement"])
 
+    def test_the_table_shows_the_ratio_that_decides(self):
+        asked = [*self.BASE, "--federated", "5,200..400"]
+        found = self.json(*asked)
+        ratios = [c["worst_ratio"] for c in found["candidates"]]
+        self.assertEqual(ratios, sorted(ratios))
+        self.assertGreaterEqual(ratios[0], 1)
+        self.assertLessEqual(found["chosen"]["worst_ratio"], 1.001 * ratios[0])
+        self.assertTrue(all(200 <= c["worst_separation"] <= 400 for c in found["candidates"]))
+        self.assertNotEqual([c["noise_rms"] for c in found["candidates"]],  # else the column would tell nothing
+                            sorted(c["noise_rms"] for c in found["candidates"]))
+        lines = self.ok(*asked).splitlines()
+        head = next(i for i, line in enumerate(lines) if "worst ratio" in line)
+        end = lines[head].index("worst ratio") + len("worst ratio")
+        shown = [float(line[:end].split()[-1]) for line in lines[head + 1:head + 1 + len(ratios)]]
+        for value, ratio in zip(shown, ratios):
+            self.near(value, ratio, 1e-6)
+        self.assertTrue(any("worst ratio decides" in line for line in lines))
+        self.assertTrue(all(len(line) <= 130 for line in lines))
+
+    def test_elsewhere_the_noise_decides(self):
+        self.assertNotIn("worst ratio", self.ok(*SMALL, "--no-bench"))
+        found = self.json(*SMALL, "--no-bench")["chosen"]
+        self.assertEqual((found["worst_ratio"], found["worst_separation"]), (None, None))
+
     def test_bad_federated_ranges_are_refused(self):
         for text in ("5", "5,200", "5,400..200", "0,1..2", "5,200..", "a,b..c", "5,200..400x"):
             self.refused(2, *self.BASE, "--federated", text, says="--federated")
@@ -138,6 +162,22 @@ class Saved(Case):
         code, _, err = run("noise", path, "--dim", 10, "--rows", "0:2", "-o", self.path("rows"))
         self.assertEqual((code, err.count("\n")), (0, 1), err)  # not "not calibrated"
         self.assertIn("draws its batches in secret by block-cyclic", err)
+
+    def test_the_file_carries_the_constraints(self):
+        path = self.path("m.dpmf")
+        self.ok(*SMALL, "--memory", "1MiB", "--max-overhead", "3.5", "--loss", "max", "-o", path)
+        self.assertEqual(self.json("inspect", path)["designed"],
+                         {"dim": 1000, "memory": 1 << 20, "max_overhead": 3.5, "loss": "max", "separation_high": None})
+        self.assertIn("rows of 1000 numbers, memory at most 1 MiB, at most 3.5 times the time of independent noise",
+                      self.ok("inspect", path))
+        self.ok(*SMALL, "--no-bench", "-o", path)
+        self.assertEqual(self.json("inspect", path)["designed"],
+                         {"dim": 1000, "memory": None, "max_overhead": None, "loss": "rms", "separation_high": None})
+        self.assertEqual(run("verify", path)[0], 0)
+        self.ok("calibrate", path, "--epsilon", 1, "--delta", "1e-6", "-o", self.path("again"))
+        self.assertEqual(self.json("inspect", self.path("again"))["designed"]["dim"], 1000)
+        self.ok("evaluate", "--steps", 8, "--family", "identity", "-o", path)
+        self.assertIsNone(self.json("inspect", path)["designed"])
 
     def test_a_file_for_replace_one_keeps_its_epsilon(self):
         path = self.path("m.dpmf")
@@ -226,6 +266,50 @@ class Words(Case):
     def test_memory_may_be_written_in_units_or_bytes(self):
         self.assertEqual(json.loads(run(*SMALL, "--no-bench", "--json", "--memory", "1MiB")[1])["chosen"],
                          json.loads(run(*SMALL, "--no-bench", "--json", "--memory", 1 << 20)[1])["chosen"])
+
+
+class LeftOut(Case):
+    def asked(self, steps, *more):
+        return ["design", "--steps", steps, "--epochs", 1, "--epsilon", 4, "--delta", "1e-5", "--dim", "1000", "--no-bench",
+                *more]
+
+    def test_families_left_out_for_size_are_named_with_the_flag(self):
+        found = self.json(*self.asked(9000, "--families", "identity,blt"))
+        self.assertNotIn("Left out", found["why"])  # nobody asked for them
+        found = self.json(*self.asked(9000))
+        tried = {c["family"] for c in found["candidates"]}
+        line = next(line for line in found["why"].splitlines() if line.startswith("Left out because of the number of steps"))
+        for family, most in (("bisr", 1024), ("toeplitz", 2048), ("fft-opt", 4096)):
+            self.assertNotIn(family, tried)
+            self.assertIn("%s (above %d)" % (family, most), line)
+            self.assertIn(family + ",", line.split("--families ")[1])
+        self.assertIn("dense was left out: the library does not form it for more than 8192 steps", found["why"])
+        self.assertNotIn("Left out", self.json(*self.asked(256))["why"])
+
+    def test_the_flag_includes_them(self):
+        found = self.json(*self.asked(1500, "--families", "bisr,identity"))
+        self.assertIn("bisr", {c["family"] for c in found["candidates"]})
+        self.assertNotIn("Left out", found["why"])
+        found = self.json(*self.asked(200))
+        self.assertIn("dense was left out: a mechanism above is within 0.1 % of what any can reach (--families dense",
+                      found["why"])
+        found = self.json(*self.asked(200, "--families", "dense,identity"))
+        self.assertIn("dense", {c["family"] for c in found["candidates"]})
+
+
+class Memory(Case):
+    ASKED = [*SMALL[:-1], "1e13", "--no-bench", "--families", "identity,blt"]
+
+    def test_a_choice_beyond_this_machine_is_warned_about(self):
+        words = [w for w in self.json(*self.ASKED)["warnings"] if "this machine has" in w]
+        self.assertEqual(len(words), 1)
+        self.assertIn("--memory BYTES", words[0])
+        self.assertIn("this machine has", " ".join(self.ok(*self.ASKED).split()))
+
+    def test_no_warning_where_it_fits_or_memory_is_given(self):
+        for more in (["--dim", "1000"], ["--memory", "8000T"]):
+            asked = [*self.ASKED[:-5], *self.ASKED[-3:]] if more[0] == "--dim" else self.ASKED
+            self.assertNotIn("this machine has", " ".join(self.json(*asked, *more)["warnings"]))
 
 
 class PeopleWhoComeBack(Case):

@@ -201,8 +201,51 @@ class Designed(ReportCase):
         for words in ["upper bound", "must stay secret", "if the sampling were known"]:
             self.assertIn(words, page.text)
 
+    def test_the_constraints_of_the_design_are_repeated(self):
+        asked = ["--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6", "--dim", "1000"]
+        page = self.page(self.designed("m", *asked, "--memory", "18k", "--max-overhead", "1000"))
+        words = "rows of 1000 numbers, memory at most 17.6 KiB, at most 1000 times the time of independent noise"
+        self.assertIn("under the limits of the file's design: " + words, page.text)
+        self.assertIn("Designed for " + words, page.text)
+        self.assertGreater(self.raw.count('<tr class="out">'), 0)  # the memory is a limit here too
+        self.assertIn("more than the 18000 bytes allowed", page.text)
+        self.assertIn("Time of a step, measured", page.text)
+        self.assertIn("best eligible", page.own)
+        page = self.page(self.path("m"), "--memory", "1G")
+        self.assertIn("under other limits than those of the file's design: rows of 1000 numbers, memory at most 954 MiB",
+                      page.text)
+        self.assertEqual(self.raw.count('<tr class="out">'), 0)
+
+    def test_the_max_loss_and_the_range_of_a_design_are_repeated(self):
+        asked = ["--steps", 64, "--epsilon", 1, "--delta", "1e-6", "--dim", "1000", "--no-bench"]
+        page = self.page(self.designed("m", *asked, "--epochs", 1, "--loss", "max"))
+        self.assertIn("least max noise", page.text)
+        self.assertIn("best eligible", page.own)
+        page = self.page(self.designed("m", *asked, "--federated", "3,8..16"))
+        self.assertIn("Worst ratio", page.text)
+        self.assertIn("separations up to 16", page.text)
+        self.assertIn("best eligible", page.own)
+
+    def best(self, page):
+        """The rows that are called best."""
+        return [row for row in re.findall("<tr.*?</tr>", self.raw, re.S) if "best eligible" in row]
+
+    def test_no_other_is_called_best_where_the_file_has_less_noise(self):
+        """Under random allocation, which the design covers for one step of each epoch and not for two."""
+        asked = ["--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-8", "--no-bench", "--sampling", "allocation"]
+        page = self.page(self.designed("m", *asked, "--families", "identity"))
+        best, = self.best(page)
+        self.assertIn("this file", best)
+        self.ok("calibrate", self.path("m"), "--epsilon", 0.5, "--delta", "1e-8", "--sampling", "allocation:2,64", "-o",
+                self.path("twice"))
+        page = self.page(self.path("twice"))
+        best, = self.best(page)
+        self.assertIn("this file", best)
+        self.assertIn("as good as, or better than, the choice", page.text)
+        self.assertIn("what a design chooses among its candidates", page.text)
+
     def test_the_limits_of_the_page_are_kept(self):
-        file = self.designed("m", "--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6")
+        file = self.designed("m", "--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6", "--no-bench")
         self.page(file)
         self.assertEqual(self.raw.count('<tr class="out">'), 0)
         page = self.page(file, "--memory", "20M")

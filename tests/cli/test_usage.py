@@ -32,7 +32,7 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "clip", "key-file", "testing-seed", "state", "no-state", "exact", "ledger", "budget-epsilon", "budget-delta", "data",
                  "train-csv", "test-csv", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
-                 "checkpoint", "every", "noiseless", "threads", "json", "out", "help"]
+                 "checkpoint", "every", "test-curve", "test-curve-every", "public-test", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
                  "key-file", "testing-seed", "state", "exact", "plain", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,

@@ -249,6 +249,7 @@ static void make_weighted(void) {
     options.evaluate.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
     options.sigma = 1.25;
     options.made_by = "by hand, for tests: \"\xc3\xa9\"";
+    options.designed = (dpmf_design_limits){.dim = 1000, .memory = 1 << 20, .max_overhead = 4};
     dpmf_workload *workload = workload_of("prefix");
     save("weights", workload, "single", strategy_of("bsr", workload, 2, 0, 1), &options);
 }
