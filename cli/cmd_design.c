@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
-#include "letters.h"
+#include "letters/letters.h"
 #include "options/numbers.h"
 #include "options/verbs.h"
 #include "output.h"

@@ -3,7 +3,7 @@
 #ifndef DPMF_CLI_OBSERVED_H
 #define DPMF_CLI_OBSERVED_H
 
-#include "letters.h"
+#include "letters/letters.h"
 #include "log.h"
 #include "output.h"
 

@@ -14,8 +14,8 @@
  *   8  mechanism       strategy + sigma + everything that was assumed; one file
  *   9  noise           the rows that a run adds, from a key, in order, each once
  *  10  design          from a training run to the best mechanism at equal privacy
- *  11  verify          everything that a mechanism file claims, computed again
- *  12  sampler         batches whose participation is the one that was assumed
+ *  11  verify          every figure of a mechanism file, computed again
+ *  12  sampler         batches drawn as the guarantee assumes
  *  13  training        clip, sum, add noise, step: two small models, in C
  *  14  arrays on disk  .npy
  *  15  audit           runs with planted canaries that try to break the guarantee
@@ -23,8 +23,8 @@
  * Sections have up to three tiers, in this order and marked by a line:
  *
  *   simple         what most programs call, the shortest call first; not marked
- *   expert         parts of the simple calls, objects from numbers of one's own, bytes in memory
- *   experimental   a user's own operators and families: works and is tested, but may change, or go, with any version
+ *   expert         parts of the simple calls, objects from your own numbers, bytes in memory
+ *   experimental   a user's own operators and families: works and is tested, but may change or disappear with any version
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -36,7 +36,7 @@
  *     dpmf_evaluate(workload, NULL, strategy, NULL, &result, NULL);      // NULL participation: single
  *
  * Conventions.
- *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then says which value was
+ *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then names the value that was
  *     refused and what is accepted. On failure outputs are unchanged.
  *   - Inputs are borrowed for the call. X_create(..., X **out) gives an object that X_free releases; X_free(NULL) is
  *     fine.
@@ -74,7 +74,7 @@ extern "C" {
 typedef enum dpmf_status {
     DPMF_OK = 0,
     DPMF_ERROR_ARGUMENT,    /* a value outside its range; the message names both */
-    DPMF_ERROR_MEMORY,      /* an allocation failed, or would pass the memory limit */
+    DPMF_ERROR_MEMORY,      /* an allocation failed, or would exceed the memory limit */
     DPMF_ERROR_IO,          /* a file could not be opened, read or written */
     DPMF_ERROR_FORMAT,      /* a file is not what it should be, or its digest does not match */
     DPMF_ERROR_NUMERICAL,   /* singular where an inverse is needed, or a result that is not finite */
@@ -92,8 +92,8 @@ DPMF_API const char *dpmf_status_name(dpmf_status status);
 DPMF_API const char *dpmf_last_error(void);
 
 /*
- * Long work. `progress` is called now and then, always from the calling thread, with what is being done and the part
- * of it that is done (0 to 1, or negative if unknown); a non-zero answer cancels: the call returns
+ * Long work. `progress` is called from time to time, always from the calling thread, with the name of the work and the
+ * fraction that is done (0 to 1, or negative if unknown); a non-zero answer cancels: the call returns
  * DPMF_ERROR_CANCELLED and leaves nothing behind. `threads` 0 means one per processor. Results never depend on it.
  */
 typedef struct dpmf_run {
@@ -184,14 +184,14 @@ DPMF_API int dpmf_workload_is_toeplitz(const dpmf_workload *workload);
 
 /*
  * The bands of A^-1 = R^-1 Q. Q has `*q_bands` sub-diagonals (0 to 2) and R `*r_bands` (0 or 1); -1 in `*q_bands`
- * says that none are known (a matrix or an operator). Then row t: q[j] = Q[t,t-j] for j = 0..q_bands and
+ * means that none are known (a matrix or an operator). Then row t: q[j] = Q[t,t-j] for j = 0..q_bands and
  * r[j] = R[t,t-j] for j = 0..r_bands, entries left of column 0 being 0.
  */
 DPMF_API void dpmf_workload_inverse_bands(const dpmf_workload *workload, int *q_bands, int *r_bands);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_workload *workload, int64_t t, double q[3],
                                                                double r[2]);
 
-/* ---- experimental: may change, or go, with any version ---- */
+/* ---- experimental: may change or disappear with any version ---- */
 
 /*
  * Experimental.
@@ -254,16 +254,16 @@ DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participatio
 DPMF_API int64_t
 dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
 
-/* Is it of the kind single? (Others may come to the same: cyclic:1,N, say.) 1 or 0. */
+/* Is it of the kind single? (Others may be equivalent, for example cyclic:1,N.) 1 or 0. */
 DPMF_API int dpmf_participation_is_single(const dpmf_participation *participation);
 
-/* How a kind is written, "single", "cyclic:K,B", ...; NULL where there is no such kind. */
+/* How a kind is written, "single", "cyclic:K,B", ...; NULL if there is no such kind. */
 DPMF_API const char *dpmf_participation_form(dpmf_participation_kind kind);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 4  Strategy
  *
- * C has one column a step and at least as many rows, and W is a left inverse of it: W C = I. With Z standard normal
+ * C has one column per step and at least as many rows, and W is a left inverse of it: W C = I. With Z standard normal
  * (one row for each row of C), row t of W Z is the (unit) noise of step t; the mechanism answers A g with noise B Z,
  * B = A W. Most families have C square and lower triangular, and then W = C^-1; trees and the FFT mechanism have more
  * rows than steps and a choice of W. Every one of them is private under adaptive inputs, since it has a
@@ -275,7 +275,7 @@ typedef struct dpmf_strategy dpmf_strategy;
 /* Which left inverse, where the encoder leaves a choice. */
 typedef enum dpmf_decoder {
     DPMF_DECODER_DEFAULT = 0, /* the one the family is named for */
-    DPMF_DECODER_RESTART,     /* the family's own running sums, started anew in every stamp */
+    DPMF_DECODER_RESTART,     /* the family's own running sums, restarted in every stamp */
     DPMF_DECODER_OPTIMAL      /* the pseudo-inverse: least error for every workload */
 } dpmf_decoder;
 
@@ -313,11 +313,11 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 
 typedef struct dpmf_family {
     const char *name;
-    const char *help;   /* one line, no full stop */
-    const char *listed; /* the same in a list of all, in order; one that starts with a comma goes on with the last */
+    const char *help;       /* one line, no full stop */
+    const char *listed;     /* the same in a list of all, in order; one that starts with a comma continues the last */
     const char *parameters; /* what numbers of its own are called ("coefficients", "matrix", ...); NULL: takes none */
     int closed_form;        /* 1: dpmf_strategy_create makes it from a workload */
-    int bands;              /* 1: it is named for so many diagonals: dpmf_strategy_options.bands */
+    int bands;              /* 1: it has a given number of diagonals: dpmf_strategy_options.bands */
     int inverse;            /* 1: they are those of C^-1 */
     int nu;                 /* 1: takes dpmf_strategy_options.nu */
     int toeplitz;           /* 1: C is Toeplitz, or is for a Toeplitz workload */
@@ -326,7 +326,7 @@ typedef struct dpmf_family {
     int optimized;          /* its place among the families that dpmf_optimize knows, from 1; 0: it does not */
     int optimize_bands;     /* 1: dpmf_optimize_options.bands is needed */
     int optimize_buffers;   /* the most that dpmf_optimize_options.buffers may be; 0: takes none */
-    int optimize_chooses;   /* 1: it may be 0, and then wanted_ratio says how many */
+    int optimize_chooses;   /* 1: it may be 0, and then wanted_ratio determines the number */
     int optimize_shared_seeds; /* the most shared_seeds, 0: it has none */
     int optimize_normalize;    /* 1: takes dpmf_optimize_options.normalize */
     int optimize_constraint;   /* 1: takes dpmf_optimize_options.constraint */
@@ -353,11 +353,11 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* 0 to count - 1; NULL
  *
  * For a workload with a learning-rate schedule the three square roots are those of the workload without it.
  *
- * unbounded has the same C however many steps it is made for: its columns are never longer than 1, its noise at step t
- * does not depend on what comes after, and its error at every step t is within 1.29 of the least that a mechanism for t
+ * unbounded has the same C for any number of steps: its columns are never longer than 1, its noise at step t
+ * does not depend on later steps, and its error at every step t is within 1.29 of the least that a mechanism for t
  * steps can have. No mechanism without a horizon stays below DPMF_UNBOUNDED_LOWER_BOUND at every step. Its stream keeps
- * 6 buffers for up to 2^13 steps, 10 at 2^30, 12 at 2^40. `steps` is only where machines stop, 2^40 at most. (Above 2^24
- * of them the max loss of an evaluation is looked for at some steps of each octave, and may be missed by 1e-4 of it; the
+ * 6 buffers for up to 2^13 steps, 10 at 2^30, 12 at 2^40. `steps` is only a limit for machines, 2^40 at most. (Above 2^24
+ * steps an evaluation searches the max loss at some steps of each octave, and may miss it by 1e-4 of it; the
  * error of one step, dpmf_error_range, is exact.)
  */
 #define DPMF_UNBOUNDED_STEPS_MAX ((int64_t)1 << 40)
@@ -372,15 +372,16 @@ DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
 DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
 DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
 DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
-DPMF_API double dpmf_strategy_normals(const dpmf_strategy *strategy); /* normal numbers a number of noise, on average */
-DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy);   /* rows of C: seeds in all */
-DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);    /* does dpmf_strategy_step work? */
+DPMF_API double
+dpmf_strategy_normals(const dpmf_strategy *strategy);               /* normal numbers per number of noise, on average */
+DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy); /* rows of C: total seeds */
+DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);  /* does dpmf_strategy_step work? */
 
 /* ---- expert ---- */
 
 /*
  * C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. Its family is
- * toeplitz when all are given and banded-toeplitz when fewer are; the second call says banded-toeplitz in any case.
+ * toeplitz when all are given and banded-toeplitz when fewer are; with the second call it is always banded-toeplitz.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count,
                                                                    const double *coefficients, dpmf_strategy **out);
@@ -405,7 +406,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const double *scale,
                                                                    const double *gap, dpmf_strategy **out);
 
-/* How many buffers, 0 if it is not a BLT; then `*scale` and `*gap` point to so many numbers, valid while it lives. */
+/* Number of buffers, 0 if it is not a BLT; `*scale` and `*gap` then point to that many numbers, valid while it exists. */
 DPMF_API int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap);
 
 /* C banded: rows[t * bands + j] = C[t, t-j] for j < bands; entries left of column 0 must be 0. */
@@ -429,7 +430,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_lowrank(int64_t steps,
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy,
                                                                      dpmf_strategy **out);
 
-/* The strategy repeated `stamps` times, each time started anew: stamps x its steps (Choquette-Choo et al. 2023). */
+/* The strategy repeated `stamps` times, restarted each time: stamps x its steps (Choquette-Choo et al. 2023). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t stamps,
                                                                   dpmf_strategy **out);
 
@@ -459,11 +460,11 @@ DPMF_API int64_t dpmf_strategy_seeds(const dpmf_strategy *strategy, int64_t t);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *strategy, int64_t t, int64_t count,
                                                         const double *seed, double *state, double *row);
 
-/* ---- experimental: may change, or go, with any version ---- */
+/* ---- experimental: may change or disappear with any version ---- */
 
 /*
- * Experimental. A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). It owns `context` from here on on
- * success.
+ * Experimental. A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). On success it owns `context` from
+ * here on.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
                                                                    int inverse, dpmf_strategy **out);
@@ -471,7 +472,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps
 /* ------------------------------------------------------------------------------------------------------------------
  * 5  Sensitivity, error, evaluation
  *
- *     sensitivity  s = how far C g can move in l2 norm when one unit's clipped contributions are removed
+ *     sensitivity  s = the largest distance that C g can move in l2 norm when one unit's clipped contributions are removed
  *     rms loss     s |B|_F / sqrt(n)        max loss  s max_t |B[t,:]|        total squared loss  s^2 |B|_F^2
  *
  * With weights p the workload is taken as diag(sqrt(p)) A throughout.
@@ -502,7 +503,7 @@ typedef struct dpmf_sensitivity {
 
 /* Which bound where no theorem gives the exact value (Choquette-Choo et al. 2023, Theorem 2.1 and Appendix H). */
 typedef enum dpmf_sensitivity_bound {
-    DPMF_BOUND_AUTO = 0, /* exact where a theorem says so, else the smallest valid upper bound */
+    DPMF_BOUND_AUTO = 0, /* exact where a theorem gives it, else the smallest valid upper bound */
     DPMF_BOUND_SPECTRAL, /* sqrt(k x largest eigenvalue of C'C on a pattern) */
     DPMF_BOUND_ABSOLUTE, /* sqrt of the sum of |C'C| over a pattern */
     DPMF_BOUND_SIGNS     /* sqrt(pi/2) x the maximum over signs, k <= 20 */
@@ -531,7 +532,7 @@ DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
 typedef struct dpmf_lower_bound {
     double rms_loss;
     double max_loss;
-    const char *scope; /* what it holds for and why; a string constant, NULL if both are 0 */
+    const char *scope; /* its scope and the reason; a string constant, NULL if both are 0 */
 } dpmf_lower_bound;
 
 typedef struct dpmf_evaluation {
@@ -557,7 +558,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strateg
                                                               dpmf_sensitivity *out);
 
 /*
- * The run that happened: `participations` pairs (unit, step), in any order, from the logs of a run; the largest
+ * The actual run: `participations` pairs (unit, step), in any order, from the logs of a run. Gives the largest
  * sensitivity of any unit's own steps. Exact where C'C >= 0 over them, else a labelled bound. A unit twice in a step is
  * refused. For options see dpmf_sensitivity_compute.
  */
@@ -572,7 +573,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_compute(const dpmf_workload *wor
 
 /*
  * The same for the steps first to first + count - 1 alone: `count` numbers. All of them are computed, except for prefix
- * sums with the family unbounded, where what is before `first` takes next to no time, however much it is.
+ * sums with the family unbounded, where the steps before `first` take almost no time.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy *strategy,
                                                       int64_t first, int64_t count, const dpmf_run *run,
@@ -588,7 +589,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
 /*
  * ---- questions on a released stream ----
  *
- * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Whoever has them can ask any
+ * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Anybody who has them can ask any
  * linear question, sum over t of weights_t x_t: a total (weights 1 up to some step), a range (1 within it), a difference of
  * ranges. The first call gives the standard deviation of its noise, exactly and with all correlations, per unit of the
  * noise's scale (dpmf_noise_scale). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
@@ -601,14 +602,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_weights(const dpmf_workload *wor
                                                         const double *answers, double *weights);
 
 /*
- * Half the width of an interval in standard deviations, so that so many intervals hold all together with probability
- * `level` or more, however their noises are correlated (Sidak 1967, Royen 2014); exact for one. 0 < level < 1.
+ * Half the width of an interval in standard deviations, so that all `intervals` hold together with probability
+ * `level` or more, for any correlation of their noises (Sidak 1967, Royen 2014); exact for one. 0 < level < 1.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out);
 
 /*
- * Totals that do not fall, nearest to `values` with weights 1/deviation^2 (NULL: equal weights), and none below `least`
- * (-INFINITY: any). If the true totals do not fall either, the weighted sum of squared errors does not grow. The second call
+ * Totals that never decrease, nearest to `values` with weights 1/deviation^2 (NULL: equal weights), and none below `least`
+ * (-INFINITY: any). If the true totals never decrease either, the weighted sum of squared errors does not grow. The second call
  * narrows bands that hold for all steps together: for such totals they still do. Both work in place.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_monotone(int64_t count, const double *values, const double *deviations,
@@ -618,8 +619,8 @@ DPMF_API void dpmf_query_monotone_bands(int64_t count, double *lower, double *up
 /* ------------------------------------------------------------------------------------------------------------------
  * 6  Optimize: the best strategy of a family for a workload, a participation and a loss
  *
- *     dense            the best there is. Single participation (Denisov et al. 2022, Theorem 3.2): at any number of
- *                      steps for the named workloads, up to 4096 for matrices. Several: the best whose C'C vanishes
+ *     dense            the best of all. Single participation (Denisov et al. 2022, Theorem 3.2): at any number of
+ *                      steps for the named workloads, up to 4096 for matrices. Several: the best whose C'C is zero
  *                      between the steps of one unit (Choquette-Choo et al. 2023; Pillutla et al. 2025, Problems 4.6
  *                      and 4.8)
  *     tvblt            the single-participation optimum as a noise stream with few buffers: a BLT whose coefficients
@@ -645,7 +646,7 @@ DPMF_API const char *dpmf_outcome_name(dpmf_outcome outcome); /* "converged", "i
 
 #define DPMF_DENSE_STEPS_MAX 8192
 
-/* dense, several participations: what is asked of X = C'C so that the sensitivity is known (Choquette-Choo et al. 2023,
+/* dense, several participations: the condition on X = C'C that makes the sensitivity known (Choquette-Choo et al. 2023,
  * Table 6). */
 typedef enum dpmf_constraint {
     DPMF_CONSTRAINT_ZERO = 0,     /* X[t,u] = 0 for two steps of one unit */
@@ -664,14 +665,15 @@ typedef struct dpmf_optimize_options {
     dpmf_loss loss;
     int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps */
     int buffers;         /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
-    double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best that is known, above 1; 0 means 1.001 */
-    int shared_seeds; /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: earlier seeds made again */
+    double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best known, above 1; 0 means 1.001 */
+    int shared_seeds;    /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: replayed seeds */
     dpmf_normalize normalize;
     dpmf_constraint constraint;
     int sweep;     /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
     int64_t taper; /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
-    int64_t settled_after; /* banded-toeplitz: take errors as settled after so many steps (App. I); 0: when they have */
-    double tolerance;      /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
+    int64_t
+        settled_after; /* banded-toeplitz: take errors as settled after this many steps (App. I); 0: when they have */
+    double tolerance;  /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
 } dpmf_optimize_options;
@@ -684,7 +686,7 @@ typedef struct dpmf_optimization {
     int nodes;                           /* of a tvblt, buffers of a blt; 0 otherwise */
     double optimum_lower, optimum_upper; /* 0 and infinity where no bound is known */
     const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
-    double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: the bounds say it */
+    double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: there are bounds */
     const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
 } dpmf_optimization;
 
@@ -697,17 +699,17 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
                                                    const dpmf_optimize_options *options, dpmf_strategy **out,
                                                    dpmf_optimization *result);
 
-/* ---- experimental: may change, or go, with any version ---- */
+/* ---- experimental: may change or disappear with any version ---- */
 
 /*
  * Experimental.
  *
- * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, say an operator
- * with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, says that theta
+ * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, for example an
+ * operator with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, means that theta
  * lies outside the domain; any other failure ends the call. The loss is sensitivity x error as dpmf_evaluate has them
- * (an upper bound where that is one). `gradient`: the derivatives of ln loss; NULL: central differences, 2 strategies a
+ * (an upper bound where that is one). `gradient`: the derivatives of ln loss; NULL: central differences, 2 strategies per
  * parameter and step. theta: in, a start inside the domain; out, the best point seen, a local minimum at best. `result`
- * says how it ended and how large the gradient is. Of the options loss, tolerance, weights and run are read, and bands,
+ * has the outcome and the size of the gradient. Of the options loss, tolerance, weights and run are read, and bands,
  * buffers, wanted_ratio, normalize and constraint must be 0.
  */
 #define DPMF_PARAMETERS_MAX 100000
@@ -729,7 +731,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_paramet
  * 7  Accounting: (epsilon, delta) from sigma, sigma from (epsilon, delta)
  *
  * sigma is the noise multiplier: the noise's standard deviation over clip x sensitivity, with the sensitivity under
- * zero-out adjacency. A correlated-noise mechanism without sampling is one Gaussian release, whatever its steps: one
+ * zero-out adjacency. A correlated-noise mechanism without sampling is one Gaussian release for any number of steps: one
  * composition. docs/accounting.md has the theorems.
  *
  *     none                no secret sampling: the Gaussian mechanism, `compositions` times; exact
@@ -744,11 +746,11 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_paramet
  *     allocation K, T     every unit takes part in exactly K of T steps, chosen at random, in each of `epochs` epochs;
  *                         independent noise; proven from both sides, without simulation
  *
- * A cap M on the batch: of more than M units that are drawn a random M take part, and a drawn unit counts as drawn
- * whether it was kept or not. Such a run may not be accounted for as if there were no cap.
+ * A cap M on the batch: if more than M units are drawn, a random M of them take part, and a drawn unit counts as drawn
+ * whether it was kept or not. Do not account for such a run as if there were no cap.
  *
  * Under sampling sigma is per unit of the largest column norm of C. Zero-out and add-remove adjacency have the same
- * guarantee, the worse of adding and removing; replace-one has a pair of its own.
+ * guarantee, the worse of adding and removing; replace-one has its own pair of distributions.
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef enum dpmf_sampling_kind {
@@ -765,8 +767,8 @@ typedef struct dpmf_sampling {
     double probability; /* Q or P, 0 to 1 */
     int64_t count;      /* B: blocks, bins or separation; T of allocation; at least 1 */
     int64_t picks;      /* K of allocation, 1 to T; 0 elsewhere */
-    int64_t cap;        /* poisson, block-cyclic, min-sep: at most so many of those drawn take part; 0: no cap */
-    int64_t units;      /* with a cap: how many there are to draw from in all; 0: not said yet */
+    int64_t cap;        /* poisson, block-cyclic, min-sep: at most this many of those drawn take part; 0: no cap */
+    int64_t units;      /* with a cap: the total number of units; 0: not known yet */
 } dpmf_sampling;
 
 /*
@@ -779,7 +781,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *s
 /* Is nothing sampled? 1 or 0. */
 DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
 
-/* How a kind is written, "none", "poisson:Q", ...; NULL where there is no such kind. */
+/* How a kind is written, "none", "poisson:Q", ...; NULL if there is no such kind. */
 DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
@@ -799,11 +801,10 @@ typedef struct dpmf_account_options {
     const dpmf_strategy *strategy; /* C where it matters: its bands are checked, Monte Carlo needs it. NULL: independent
                                     * noise; for block-cyclic: any C of B bands */
     dpmf_adjacency adjacency;
-    int64_t
-        epochs; /* allocation: how often the choice is made afresh; 0: compositions/T, or 1. balls-in-bins: 1 or more
-                     * says that the bins are drawn afresh in each epoch, as allocation:1,B has it */
-    int64_t batch_cap; /* the sampling's cap, for callers who hold it apart; 0: as the sampling says */
-    int64_t units;     /* with a cap: how many units there are in all, at least 2 in a block; 0: as the sampling says */
+    int64_t epochs;    /* allocation: number of fresh choices; 0: compositions/T, or 1. balls-in-bins: 1 or more
+                     * means that the bins are drawn freshly in each epoch, as in allocation:1,B */
+    int64_t batch_cap; /* the sampling's cap, for callers who keep it separately; 0: that of the sampling */
+    int64_t units;     /* with a cap: the total number of units, at least 2 per block; 0: that of the sampling */
     double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
                         * replace-one has 2 */
     dpmf_engine engine;
@@ -844,7 +845,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
 
 /*
  * The guarantee in sentences: what is released, the privacy unit ("example", "user"), the neighbours, the sampling that
- * must really be done, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
+ * must be done exactly, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
  * with the ending zero and returns the length of the whole text, as snprintf does.
  */
 DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
@@ -877,8 +878,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger
 /* ---- expert ---- */
 
 /*
- * What sampling makes of a strategy: so many compositions of the subsampled Gaussian with this probability, at sigma
- * per unit of this sensitivity. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
+ * A strategy under sampling: the number of compositions of the subsampled Gaussian, its probability, and the
+ * sensitivity that sigma is per unit of. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
  * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
  */
 typedef struct dpmf_amplification {
@@ -890,7 +891,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy,
                                                   double claimed_norm, dpmf_amplification *out);
 
 /*
- * The most compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
+ * The largest number of compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
  * poisson; block-cyclic too, whose steps grow by whole rounds of its B blocks. DPMF_ERROR_UNSUPPORTED if not even one
  * step, or no probability above 0, does; at most 1e12 steps are tried.
  */
@@ -903,7 +904,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, do
 
 /*
  * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
- * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (NULL: not asked) gets
+ * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (may be NULL) gets
  * the least sigma with that cap.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost,
@@ -934,7 +935,7 @@ typedef struct dpmf_tuning {
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_format(const dpmf_tuning *tuning, char out[96]);
 
-/* E[K]: how many runs it takes on average. */
+/* E[K]: the average number of runs. */
 DPMF_API double dpmf_tuning_runs(const dpmf_tuning *tuning);
 
 /* epsilon at delta of the best of K runs, one of which has this sigma and these options. */
@@ -942,7 +943,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_tuning(double sigma, double de
                                                          const dpmf_account_options *options, const dpmf_tuning *tuning,
                                                          dpmf_privacy *out);
 
-/* epsilon for delta when all that is known is rho-zCDP (an upper bound), or that it is a Gaussian (exact). */
+/* epsilon for delta when only rho-zCDP is known (an upper bound), or that the mechanism is Gaussian (exact). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions,
                                                        dpmf_privacy *out);
 
@@ -952,7 +953,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta,
  * What a training run needs to know, and everything that its figures assumed. The noise added to the summed clipped
  * gradients of step t is clip x sigma x sensitivity x row t of W Z; the clip norm belongs to the run, not here. Without
  * sampling the sensitivity is that of C under the participation. With it, it is the largest column norm of C, and the
- * participation only says how often and how far apart a unit takes part if the batches come in a fixed order.
+ * participation only describes how often and how far apart a unit takes part if the batches come in a fixed order.
  *
  * The file is a safetensors container: the arrays, and one metadata entry "dpmf" with a canonical JSON text. It holds
  * no time, host or path, and has the same bytes for any number of threads. Its SHA-256 digest covers every figure and
@@ -988,28 +989,28 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *
                                                            const dpmf_mechanism_options *options, dpmf_mechanism **out);
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 
-/* Written to a temporary file beside `path` and renamed: the file is there whole or not at all. */
+/* Written to a temporary file beside `path` and renamed: the file is complete or not there at all. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out);
 
 /*
- * The same mechanism with the least sigma for (epsilon, delta), whatever sigma it had: any strategy, one's own matrix too.
+ * The same mechanism with the least sigma for (epsilon, delta); its old sigma is ignored. Any strategy, your own matrix too.
  * `sampling`: NULL for the one that it has. `run` and `found` (the account of that sigma) may be NULL. Its sensitivity is
- * computed again first; one that is larger than the mechanism says is refused (DPMF_ERROR_FORMAT).
+ * computed again first; one that is larger than the mechanism's figure is refused (DPMF_ERROR_FORMAT).
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon,
                                                               double delta, const dpmf_sampling *sampling,
                                                               const dpmf_run *run, dpmf_mechanism **out,
                                                               dpmf_privacy *found);
 
-/* Borrowed from the mechanism: valid while it lives. */
+/* Borrowed from the mechanism: valid while it exists. */
 DPMF_API const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *mechanism);
 DPMF_API const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *mechanism);
 DPMF_API const dpmf_strategy *dpmf_mechanism_strategy(const dpmf_mechanism *mechanism);
 DPMF_API const double *dpmf_mechanism_weights(const dpmf_mechanism *mechanism); /* NULL: none */
 DPMF_API dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *mechanism);
 DPMF_API dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *mechanism);
-DPMF_API dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *mechanism); /* as asked for */
+DPMF_API dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *mechanism); /* as requested */
 DPMF_API double dpmf_mechanism_sigma(const dpmf_mechanism *mechanism); /* 0: not calibrated */
 DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
@@ -1021,7 +1022,7 @@ DPMF_API dpmf_design_limits dpmf_mechanism_designed(const dpmf_mechanism *mechan
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
                                                                int64_t times);
 
-/* SHA-256 over everything that the file holds, 64 hexadecimal digits. */
+/* SHA-256 over everything in the file, 64 hexadecimal digits. */
 DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
 
 /* ---- expert ---- */
@@ -1034,17 +1035,17 @@ DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
 DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
 
 /*
- * How this mechanism is to be accounted for: sampling, steps, strategy, adjacency and what sigma is per, the rest at its
+ * The options to account for this mechanism: sampling, steps, strategy, adjacency and the unit of sigma, the rest at its
  * defaults. The strategy is borrowed from the mechanism. Put into dpmf_account_epsilon with its sigma and delta it gives
  * the guarantee again.
  */
 DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
 
 /*
- * The first `steps` steps of a run alone: the sigma and options with which dpmf_account_epsilon and its sisters, or a ledger,
+ * The first `steps` steps of a run alone: the sigma and options with which dpmf_account_epsilon and related calls, or a ledger,
  * account for them. Their noise is that of the leading block of C, which is never more sensitive than C. This holds for an
- * end that was fixed before the run, or that depends on nothing but public things (a clock, a failed machine). Whoever looked
- * at what was released, or at the data, to decide when to stop must state the epsilon of the whole run: that one covers every
+ * end that was fixed before the run, or that depends on nothing but public things (a clock, a failed machine). If you looked
+ * at what was released, or at the data, to decide when to stop, state the epsilon of the whole run: that one covers every
  * way of stopping, since all the outputs of the whole run are covered together.
  * DPMF_ERROR_UNSUPPORTED where a sampling has no account of a part (balls-in-bins with a C, min-sep); 1 to all steps are
  * accepted. The mechanism must be calibrated.
@@ -1054,11 +1055,11 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_account_first(const dpmf_mec
                                                                   dpmf_account_options *out);
 
 /*
- * Does it keep what it claims? A file says what it likes, and its digest can be computed again by whoever changed it. The
+ * Does it keep what it claims? A file can claim anything, and somebody who changes it can also change its digest. The
  * sensitivity and, where a guarantee is claimed, epsilon at its sigma and delta are computed here from the coefficients,
- * and a claim that is smaller is refused (DPMF_ERROR_FORMAT, naming the figure). Whoever prints a guarantee or relies on
- * one calls this first. `out` (NULL: not asked) gets the guarantee as computed; its epsilon is 0 where none is claimed.
- * Answers are kept by digest as long as the process lives, so that asking again costs nothing.
+ * and a claim that is smaller is refused (DPMF_ERROR_FORMAT, naming the figure). Call this before you print a guarantee or rely on
+ * one. `out` (may be NULL) gets the guarantee as computed; its epsilon is 0 where none is claimed.
+ * Answers are kept by digest as long as the process lives, so asking again costs nothing.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run,
                                                             dpmf_privacy *out);
@@ -1074,7 +1075,7 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
  *
  * The rows that a run adds: row t is clip x sigma x sensitivity x row t of W Z, Z standard normal and a pure function
  * of (key, mechanism, row, coordinate). Row t is added to the sum of the clipped gradients of step t. The same key and
- * mechanism give the same bits for any shard, number of threads, instruction set, look-ahead or place of resuming
+ * mechanism give the same bits for any shard, number of threads, instruction set, look-ahead or resume point
  * (docs/noise.md has the specification, docs/security.md what is protected and what is not).
  *
  *     uint8_t key[DPMF_KEY_SIZE];
@@ -1085,8 +1086,8 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
  *     for each step: dpmf_noise_add(noise, 1.0, 1, &(dpmf_segment){gradient_sum, dim});
  *
  * A row whose noise is used for two different sums protects neither: their difference has no noise at all. So a key
- * serves one run of a mechanism, and a run that may be interrupted keeps a state file, which remembers durably how many
- * rows have been reserved, and refuses to give one twice.
+ * serves one run of a mechanism, and a run that may be interrupted keeps a state file, which remembers durably the number
+ * of reserved rows, and refuses to give one twice.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Changes when the bits that a key gives change. */
@@ -1096,18 +1097,18 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 /*
  * A ledger on disk: every run on some data, so that nobody forgets one. A run is entered before it begins, in one step that is
  * on the disk before this returns; a run that is resumed is known by its key, its mechanism's digest and `binding`, and is not
- * entered twice. An entry that would pass the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several
- * processes may enter at once. The file is made when it is not there; it holds no secret.
+ * entered twice. An entry that would exceed the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several
+ * processes may enter at once. The file is made if it is missing; it holds no secret.
  *
- * Where all runs are Gaussian (no sampling), the budget may be spent by runs that were chosen in view of earlier ones: a filter
+ * Where all runs are Gaussian (no sampling), runs may be chosen by what earlier ones released, within the budget: a filter
  * for Gaussian privacy (Smith and Thakurta 2022). Else the list of runs must not depend on what they released.
  */
 typedef struct dpmf_ledger_options {
     double budget_epsilon,
-        budget_delta; /* both 0: that of the file. It is kept in a new file; another than the file's is refused */
-    const char *what; /* who enters it, "train" say: at most 100 bytes; NULL: nothing */
+        budget_delta; /* both 0: that of the file. A new file keeps it; one that differs from the file's is refused */
+    const char *what; /* who enters it, for example "train": at most 100 bytes; NULL: nothing */
     const char
-        *binding; /* what else tells apart runs with one key and mechanism whose noise is not the same; NULL: nothing */
+        *binding;  /* what else distinguishes runs with one key and mechanism whose noise differs; NULL: nothing */
     int64_t times; /* 0 means 1 */
     dpmf_run run;
 } dpmf_ledger_options;
@@ -1116,7 +1117,7 @@ DPMF_API dpmf_ledger_options dpmf_ledger_options_defaults(void);
 
 typedef struct dpmf_ledger_receipt {
     int entered;                         /* 0: the run was in it already */
-    int64_t entries;                     /* how many there are now */
+    int64_t entries;                     /* number of entries now */
     double budget_epsilon, budget_delta; /* 0: none */
     dpmf_privacy privacy;                /* of all of them together at the budget's delta; all 0 without a budget */
 } dpmf_ledger_receipt;
@@ -1132,7 +1133,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path,
                                                                const dpmf_ledger_options *options,
                                                                dpmf_ledger_receipt *out);
 
-/* All entries of a file as a ledger in memory, and what it knows of the file. */
+/* All entries of a file as a ledger in memory, and facts about the file. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out);
 DPMF_API int64_t dpmf_ledger_entries(const dpmf_ledger *ledger);
 DPMF_API double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger); /* 0: none */
@@ -1142,12 +1143,12 @@ DPMF_API dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger);
 /* Its entries into another ledger, with the same adjacency. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other);
 
-/* A new key from the system's generator. Whoever knows the key can subtract the noise. */
+/* A new key from the system's generator. Anybody who knows the key can subtract the noise. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);
 
 /*
- * From a file of 32 bytes. Refused if it has another size, if it belongs to another user, or if its mode lets anybody but
- * the owner in. A file that is missing is made (mode 0600) if `create` is not 0.
+ * From a file of 32 bytes. Refused if it has another size, if it belongs to another user, or if its mode gives access to anybody but
+ * the owner. A file that is missing is made (mode 0600) if `create` is not 0.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZE]);
 
@@ -1156,7 +1157,7 @@ DPMF_API void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]);
 
 typedef enum dpmf_precision { DPMF_FLOAT32 = 0, DPMF_FLOAT64 } dpmf_precision; /* two different streams */
 
-/* Experimental. Who makes the rows in the library's place: the end of this section says how. */
+/* Experimental. Makes the rows in the library's place: see the end of this section. */
 typedef struct dpmf_noise_maker {
     void *context;
     dpmf_status (*read)(void *context, int64_t *made, void *buffers);
@@ -1170,17 +1171,17 @@ typedef struct dpmf_noise_options {
     int prefetch;             /* 1: a thread makes the next row while the caller works; one more row of memory */
     const char *label;        /* NULL, or a name of this run: runs of other names get other noise from the same key */
     const char *state;        /* NULL, or the path of a state file, made with the first row if it is missing */
-    int replay;               /* 1: rows that the state file has seen may be asked for again */
+    int replay;               /* 1: rows that the state file records may be asked for again */
     int whole_state;          /* 1: the state file is that of the whole row, not of this shard: one of several processes
-                               * keeps it, and a row counts as handed out when that one's part is */
+                               * keeps it, and a row counts as used when that one's part is */
     const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
     const char
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
-    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are used twice */
     dpmf_run run;        /* threads; progress of seeking */
-    int exact;           /* 1: the exact release, see below; rows are double, whatever `precision` says */
+    int exact;           /* 1: the exact release, see below; rows are double for any `precision` */
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
-    const dpmf_noise_maker *maker; /* experimental: NULL, or who makes the rows */
+    const dpmf_noise_maker *maker; /* experimental: NULL, or the maker of the rows */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1188,7 +1189,7 @@ DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
 typedef struct dpmf_noise dpmf_noise;
 
 /*
- * A stream of rows of `dim` numbers in all, of which it makes its shard; at row 0, or where the state file says. One
+ * A stream of rows of `dim` numbers in all, of which it makes its shard; at row 0, or where the state file stands. One
  * thread at a time may use it. Everything is allocated here. The key is copied in a derived form. A mechanism without a
  * digest (a user's operator) needs a label, different for each such mechanism. NULL options: the defaults.
  *
@@ -1200,14 +1201,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_create(const dpmf_mechanism *mec
                                                        const uint8_t key[DPMF_KEY_SIZE],
                                                        const dpmf_noise_options *options, dpmf_noise **out);
 
-/* Wipes keys and buffers. With a state file: says in it that all rows arrived. */
+/* Wipes keys and buffers. With a state file: records in it that all rows arrived. */
 DPMF_API void dpmf_noise_free(dpmf_noise *noise);
 
 /*
  * The next row into `row`: count numbers, float or double. Nothing is written on failure, past the last step
  * (DPMF_ERROR_ARGUMENT) and after fork() in the child (DPMF_ERROR_UNSUPPORTED) included. Never allocates.
  *
- * With a state file the row's number is on the disk before the row is handed out. A program that ended in between, or
+ * With a state file the row's number is on the disk before the caller gets the row. A program that ended in between, or
  * before it asked for another row, leaves that last row in doubt; a stream that finds one so is at the row after it and
  * gives nothing until dpmf_noise_seek has said whether the row had arrived. A state file that could not be written ends
  * the stream.
@@ -1228,9 +1229,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add(dpmf_noise *noise, double fa
                                                     const dpmf_segment *segment);
 
 /*
- * Declares the sum that the next row will be added to, by a digest of its exact bytes (SHA-256, say). With a state file,
- * a keyed hash of (row, digest) is on the disk before the row is handed out, and a row that is asked for again, after a
- * crash, is handed out only for the same digest: otherwise this call fails, naming the row, before anything is released.
+ * Declares the sum that the next row will be added to, by a digest of its exact bytes (for example SHA-256). With a state
+ * file, a keyed hash of (row, digest) is on the disk before the caller gets the row. A row that is asked for again, after a
+ * crash, is given only for the same digest: otherwise this call fails, naming the row, before anything is released.
  * A row that was bound must be bound again; one that was not cannot be. To be called before every dpmf_noise_next or
  * dpmf_noise_add, or before none. Without a state file nothing is kept and nothing refused.
  */
@@ -1239,17 +1240,17 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, cons
 
 /*
  * Goes to any row, 0 to the number of steps. With a state file: to its next row (all rows before it arrived), or, with
- * the option `replay`, back to any row before: its bits are the same as the first time. Forward past rows that were
- * never handed out is refused.
+ * the option `replay`, back to any row before: its bits are the same as the first time. Skipping rows that were
+ * never used is refused.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
 
 DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);     /* of the next row */
-DPMF_API int64_t dpmf_noise_reserved(const dpmf_noise *noise); /* rows that the state file has seen; 0 without one */
+DPMF_API int64_t dpmf_noise_reserved(const dpmf_noise *noise); /* rows that the state file records; 0 without one */
 DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);     /* 1: the row before it may not have arrived */
-DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);    /* numbers of a row */
+DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);    /* numbers in a row */
 DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);     /* clip x sigma x sensitivity */
-DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is taken */
+DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is used */
 
 /* ---- expert ---- */
 
@@ -1259,7 +1260,7 @@ DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechani
  * coordinate: dpmf_noise_next gives it as doubles, which hold it exactly, and dpmf_noise_add_whole adds it to sums that are
  * 64-bit integers of grid steps; dpmf_noise_add is refused, because a sum in floating point rounds. Contributions go on the
  * grid by dpmf_clip_add and the like, each clipped in integers. The noise's scale is that of a sensitivity that includes
- * what rounding and arithmetic of the recursion can add: dpmf_noise_sensitivity, and, before there is a stream,
+ * the effects of rounding and of the recursion's arithmetic: dpmf_noise_sensitivity, and, before there is a stream,
  * dpmf_exact_plan (grid 0: chosen; NULL run: the defaults).
  *
  * DPMF_ERROR_UNSUPPORTED for strategies without a square form (trees, low rank, shared seeds, Fourier), for a user's own,
@@ -1269,7 +1270,7 @@ typedef struct dpmf_exact {
     double grid;        /* a power of two */
     double sensitivity; /* of the exact release: the strategy's, and the two that follow */
     double rounding;    /* the grid's part */
-    double arithmetic;  /* the part of what is fed back in double */
+    double arithmetic;  /* the part of the feedback in double */
     double scale;       /* clip x sigma x sensitivity */
 } dpmf_exact;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_exact_plan(const dpmf_mechanism *mechanism, int64_t dim, double clip,
@@ -1285,7 +1286,7 @@ DPMF_API size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statem
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments,
                                                           const dpmf_segment *segment);
 DPMF_API double dpmf_noise_grid(const dpmf_noise *noise);        /* 0: not exact */
-DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* what the scale is made of */
+DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* the one in the scale */
 DPMF_API dpmf_exact dpmf_noise_release(const dpmf_noise *noise); /* all of it; grid 0: not exact */
 
 /* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
@@ -1303,7 +1304,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const ch
 
 /*
  * The same from the checkpoints of other shards of the same stream, all at the same row, that together cover this
- * one, in the order of their coordinates: for a run that goes on with another number of processes.
+ * one, in the order of their coordinates: for a run that resumes with another number of processes.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *const *path);
 
@@ -1323,9 +1324,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key
  *     dpmf_counter_create(mechanism, 1, 1.0, key, &options, &counter);
  *     for each day: dpmf_counter_add(counter, 1, &visits, &sum);         // sum +- dpmf_counter_error(counter, day)
  *
- * With a state file the sums are on the disk before they are handed out, and the next program goes on after them, with
+ * With a state file the sums are on the disk before the caller gets them, and the next program resumes after them, with
  * the same bits as one that never stopped. The file is as secret as the data: it has the running sums with their noise,
- * and with the buffers what takes that away. It is bound to the mechanism, columns, clip, label and key, authenticated,
+ * and in the buffers the numbers that remove it. It is bound to the mechanism, columns, clip, label and key, authenticated,
  * and locked while it is used.
  */
 /* Which noise: the exact release (see dpmf_exact) or rows in floating point. */
@@ -1340,10 +1341,10 @@ typedef struct dpmf_counter_options {
     const char *state; /* NULL, or the path of a state file, made with the first rows if it is missing */
     const char
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
-    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are had twice */
-    int clip_rows; /* 1: each row is what one unit adds, and is scaled down to the norm `clip`; 0: it is a sum over
-                           * units, each of which adds at most `clip`, and is taken as it is */
-    dpmf_run run;  /* progress of seeking and of the error bars */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are used twice */
+    int clip_rows; /* 1: each row is the contribution of one unit, and is scaled down to the norm `clip`; 0: it is a sum over
+                           * units, each of which adds at most `clip`, and is used as it is */
+    dpmf_run run;         /* progress of seeking and of the error bars */
     dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
 } dpmf_counter_options;
 
@@ -1352,7 +1353,7 @@ DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
 typedef struct dpmf_counter dpmf_counter;
 
 /*
- * At row 0, or where the state file says. Refused: a mechanism whose guarantee rests on sampling, and a workload that is a
+ * At row 0, or where the state file stands. Refused: a mechanism whose guarantee rests on sampling, and a workload that is a
  * matrix or an operator. One thread at a time may use it. NULL options: the defaults.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
@@ -1362,7 +1363,7 @@ DPMF_API void dpmf_counter_free(dpmf_counter *counter); /* wipes keys, sums and 
 
 /*
  * The next `rows` rows of `columns` finite numbers, and their private sums, as many. With a state file one write and sync for
- * all of them, before `sums` is filled. On failure nothing is handed out; one while rows were made or the file was written
+ * all of them, before `sums` is filled. On failure nothing is given out; a failure while rows were made or the file was written
  * ends the counter.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_add(dpmf_counter *counter, int64_t rows, const double *values,
@@ -1376,7 +1377,7 @@ DPMF_API int64_t dpmf_counter_step(const dpmf_counter *counter); /* of the next 
 DPMF_API int64_t dpmf_counter_columns(const dpmf_counter *counter);
 DPMF_API double dpmf_counter_scale(const dpmf_counter *counter);   /* clip x sigma x sensitivity */
 DPMF_API double dpmf_counter_grid(const dpmf_counter *counter);    /* of the exact release; 0: it is plain */
-DPMF_API int dpmf_counter_calibrated(const dpmf_counter *counter); /* 0: the mechanism has no sigma, and 1 is taken */
+DPMF_API int dpmf_counter_calibrated(const dpmf_counter *counter); /* 0: the mechanism has no sigma, and 1 is used */
 DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
                                    int64_t step); /* standard deviation; NaN: no such step */
 
@@ -1392,7 +1393,7 @@ DPMF_API int dpmf_counter_places(const dpmf_counter *counter);        /* the gri
 DPMF_API dpmf_int128 dpmf_counter_limit(const dpmf_counter *counter); /* numbers of rows stay below it in size */
 
 /*
- * dpmf_counter_add in two parts: rows on the grid to sums on the grid, as often as wanted, and then the state file, with a
+ * dpmf_counter_add in two parts: rows on the grid to sums on the grid, any number of times, and then the state file, with a
  * note of the caller's (what goes out, where it goes) that dpmf_counter_note gives after a crash. No sum may leave the
  * program before the commit that follows it; rows that were never committed were never counted. A failure of either while
  * it makes rows or writes the file ends the counter, and what `sums` holds then means nothing.
@@ -1405,33 +1406,33 @@ DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter,
 
 /*
  * Where rows come from a file: its bytes, as rows are prepared from them. The state file keeps their number and a keyed
- * hash. A program that goes on hands the same bytes to `again` first, in any pieces; bytes that differ from those that were
- * counted are refused with the last piece. Or it goes on with others: `anew`, and the hash begins there.
+ * hash. A program that resumes first gives the same bytes to `again`, in any pieces; bytes that differ from those that were
+ * counted are refused with the last piece. Or it continues with others: call `anew`, and the hash begins there.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, const void *bytes, int64_t size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_again(dpmf_counter *counter, const void *bytes, int64_t size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_anew(dpmf_counter *counter);
-DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes that the state file has seen */
+DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes that the state file records */
 
-/* ---- experimental: may change, or go, with any version ---- */
+/* ---- experimental: may change or disappear with any version ---- */
 
 /*
  * Experimental. Rows that are made elsewhere: on a device, by dpmf_device.h. A stream whose options name a maker has the key,
  * the state file and all rules, and no buffers: dpmf_noise_step, _seek, _bind_sum, _save, _load and _load_parts work, with files
- * that other streams read and write; dpmf_noise_next and _add are refused. Seeking only says which row is next. For each row:
+ * that other streams read and write; dpmf_noise_next and _add are refused. Seeking only sets which row is next. For each row:
  *
  *     dpmf_noise_recipe(noise, dpmf_noise_step(noise), &recipe);
- *     dpmf_noise_reserve(noise, 1.0, &scale);       // whatever can refuse the row refuses it here; then it is reserved
+ *     dpmf_noise_reserve(noise, 1.0, &scale);       // every reason to refuse the row is checked here; then it is reserved
  *     ... makes the row, stores or adds scale x y ...
- *     dpmf_noise_arrived(noise);                    // the row is the caller's: on to the next
+ *     dpmf_noise_arrived(noise);                    // the row belongs to the caller: continue with the next
  *
- * `read` copies the buffers out, slot after slot, count numbers each, and says in *made how many rows the buffers have had;
+ * `read` copies the buffers out, slot after slot, count numbers each, and stores in *made the rows that the buffers have had;
  * `write` copies them in: the next row is `step`, and where rows run ahead (feedback) the buffers have had `made` >= step of
  * them. Both are called by dpmf_noise_save, _load and _load_parts alone. `buffers` is NULL where there are none.
  */
 
 /*
- * Experimental. How a row y is made of seeds z_i = Z[seed[i], .], buffers x_j and weights w. Every operation is rounded on its own,
+ * Experimental. How a row y is made of seeds z_i = Z[seed[i], .], buffers x_j and weights w. Every operation is rounded separately,
  * in this order, in the precision of the stream:
  *
  *     sum            u = ((0 + w_0 z_0) + w_1 z_1) + ...; y = u
@@ -1462,23 +1463,23 @@ typedef struct dpmf_recipe {
     const void *weight;              /* floats or doubles */
 } dpmf_recipe;
 
-/* Any step, whatever row is next. This and the next three refuse a stream without a maker. */
+/* Any step, independent of the next row. This and the next three refuse a stream without a maker. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out);
 
-/* The AES-256 key of the seeds (docs/noise.md). As secret as the key. It can be had once. */
+/* The AES-256 key of the seeds (docs/noise.md). As secret as the key. It is given once. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]);
 
-/* The next row may be made: it is reserved in the state file. *scale is what multiplies y, before rounding. */
+/* The next row may be made: it is reserved in the state file. *scale multiplies y, before rounding. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale);
 
-/* It has been. */
+/* The row has been made. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism
  *
- * Every family that applies gives a candidate, at its own optimum for the participation and calibrated to the same
- * (epsilon, delta); what is compared is sigma x loss. The participation is cyclic with separation ceil(steps/epochs),
+ * Every family that applies gives a candidate, optimized for the participation and calibrated to the same
+ * (epsilon, delta); candidates are compared by sigma x loss. The participation is cyclic with separation ceil(steps/epochs),
  * single for one epoch. With block-cyclic sampling (expected batches of epochs/steps of the data) amplified banded
  * mechanisms of several numbers of bands and amplified independent noise (DP-SGD) are among them. A candidate is
  * eligible when its noise stream fits the memory and takes at most max_overhead times the time of independent noise,
@@ -1486,11 +1487,11 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
  *
  * Times are processor times of one thread, on shorter rows, as far as the choice needs them: measurements, which differ
  * from run to run and can move the choice. With no_bench the answer is the same for any number of threads. Families
- * that take long for what they bring (dense, toeplitz, banded, lowrank, ... on long runs) are tried when they are named
+ * that take long for little gain (dense, toeplitz, banded, lowrank, ... on long runs) are tried only when they are named
  * in `families`.
  *
- * federated: a user takes part in at most `epochs` rounds that are at least separation_low apart, as is sure, and about
- * separation_high apart, as is expected. Candidates are compared by the worst ratio, over that range, of their noise to
+ * federated: a user takes part in at most `epochs` rounds that are certainly at least separation_low apart, and usually
+ * about separation_high apart. Candidates are compared by the worst ratio, over that range, of their noise to
  * the best candidate's (McKenna 2024, Appendix H; docs/federated.md), and the guarantee holds for min-separation
  * participation at separation_low.
  * --------------------------------------------------------------------------------------------------------------- */
@@ -1500,23 +1501,24 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
 typedef struct dpmf_design_options {
     int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
     double epsilon, delta;
-    int64_t dim;         /* numbers of a row of noise: the model's parameters; 0 means 1e6 */
+    int64_t dim;         /* numbers in a row of noise: the model's parameters; 0 means 1e6 */
     uint64_t memory;     /* bytes that the noise stream may take; 0: no limit */
     double max_overhead; /* 0 means 4 */
     dpmf_sampling_kind
-        sampling;      /* what candidates may rest on besides none; block-cyclic: Poisson for independent noise too */
-    int any_sampling;  /* 1: on every one whose account takes no simulation; `sampling` says nothing then */
-    int64_t batch_cap; /* under sampling: at most so many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
+        sampling; /* the sampling that candidates may use besides none; block-cyclic: Poisson for independent noise too */
+    int any_sampling; /* 1: every one whose account takes no simulation; `sampling` is then ignored */
+    int64_t
+        batch_cap; /* under sampling: at most this many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
                         * least that costs no more than a thousandth of sigma */
-    int64_t units;     /* with a cap: how many there are to draw from */
+    int64_t units; /* with a cap: the number of units */
     const char *families; /* names joined by commas; NULL: every one that applies */
     dpmf_loss loss;
     dpmf_adjacency adjacency;
     dpmf_precision precision; /* of the noise */
     int federated;
     int64_t separation_low, separation_high; /* federated */
-    int no_bench;                            /* 1: overhead is not measured, and every candidate passes for it */
-    double tolerance;                        /* of the optimizers; 0 means their own */
+    int no_bench;     /* 1: overhead is not measured, and every candidate counts as fast enough */
+    double tolerance; /* of the optimizers; 0 means their own */
     dpmf_run run;
 } dpmf_design_options;
 
@@ -1524,7 +1526,7 @@ DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
 
 typedef struct dpmf_design dpmf_design;
 
-/* DPMF_ERROR_UNSUPPORTED when nothing is eligible: the message says which constraint binds and what would fit. */
+/* DPMF_ERROR_UNSUPPORTED when nothing is eligible: the message names the constraint and what would fit. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_design_create(const dpmf_workload *workload,
                                                         const dpmf_design_options *options, dpmf_design **out);
 DPMF_API void dpmf_design_free(dpmf_design *design);
@@ -1532,7 +1534,7 @@ DPMF_API void dpmf_design_free(dpmf_design *design);
 /* Borrowed: the chosen one, calibrated, ready to be saved and used. */
 DPMF_API const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *design);
 
-/* Borrowed: what the guarantee says (unit: "example" or "user"), why this one was chosen, and what to see to. */
+/* Borrowed: the guarantee (unit: "example" or "user"), the reason for the choice, and what to take care of. */
 DPMF_API dpmf_privacy dpmf_design_privacy(const dpmf_design *design);
 DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
 DPMF_API const char *dpmf_design_why(const dpmf_design *design);
@@ -1557,43 +1559,42 @@ typedef struct dpmf_candidate {
     double ratio; /* its noise over the least that any mechanism without sampling can have, as is proven; amplified ones
                    * can be below 1; 0: no bound is known */
     int eligible; /* 1: fits the memory, and is fast enough as far as that was measured */
-    char reason[256]; /* why it is chosen, or not eligible, or not chosen */
-    double
-        normals_per_number; /* normal numbers that the stream makes for each number of a row; seeds made again count */
-    const char *account;    /* what sigma is by: the theorem, or simulation; a string constant */
-    double confidence;      /* of simulation; 0: not a matter of confidence */
-    double worst_ratio;     /* federated over a range, where it decides: the largest ratio of its noise to the best
-                             * candidate's at the same separation; 0 elsewhere, where the noise decides */
-    int64_t worst_at;       /* that separation */
+    char reason[256];          /* why it is chosen, or not eligible, or not chosen */
+    double normals_per_number; /* normal numbers that the stream makes for each number of a row; replayed seeds count */
+    const char *account;       /* the theorem or simulation behind sigma; a string constant */
+    double confidence;         /* of simulation; 0: not a matter of confidence */
+    double worst_ratio;        /* federated over a range, where it decides: the largest ratio of its noise to the best
+                                * candidate's at the same separation; 0 elsewhere, where the noise decides */
+    int64_t worst_at;          /* that separation */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */
 DPMF_API int64_t dpmf_design_count(const dpmf_design *design);
 DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, int64_t i);
-DPMF_API int64_t dpmf_design_chosen(const dpmf_design *design); /* its place */
+DPMF_API int64_t dpmf_design_chosen(const dpmf_design *design); /* its index */
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 11  Verify
  *
- * Computes again, by another route where there is one, what a mechanism claims; for up to DPMF_VERIFY_WHOLE_STEPS steps
- * W itself is read off the noise stream's responses to impulses. Nothing is taken from the file but the coefficients.
+ * Computes the figures of a mechanism again, by another method where there is one; for up to DPMF_VERIFY_WHOLE_STEPS steps
+ * W itself is read from the noise stream's responses to impulses. Nothing is taken from the file but the coefficients.
  * --------------------------------------------------------------------------------------------------------------- */
 
 #define DPMF_VERIFY_WHOLE_STEPS 2000
 
 typedef struct dpmf_check {
     const char *name;
-    int ok;         /* 1: agrees; 0: does not; -1: not checked, and `how` says why */
+    int ok;         /* 1: agrees; 0: does not; -1: not checked, and `how` gives the reason */
     double claimed; /* NaN: not a number */
     double found;
-    double tolerance; /* relative; absolute where `how` says so */
-    char how[200];    /* the route that was taken, and whether it proves the figure */
+    double tolerance; /* relative; absolute where `how` has that word */
+    char how[200];    /* the method, and whether it proves the figure */
 } dpmf_check;
 
 typedef struct dpmf_verification dpmf_verification;
 
 /*
- * DPMF_OK whatever the checks say. A file that is a container but whose digest, description or objects do not hold
+ * DPMF_OK for any result of the checks. A file that is a container but whose digest, description or objects do not hold
  * together is a check that fails; DPMF_ERROR_FORMAT if it is not a container.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out);
@@ -1613,7 +1614,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism
 /* ------------------------------------------------------------------------------------------------------------------
  * 12  Sampler: which units (examples, users) take part in step t
  *
- *     cyclic:M             a fixed order, M at a time, over and over: b = ceil(units/M) steps an epoch
+ *     cyclic:M             a fixed order, M at a time, repeatedly: b = ceil(units/M) steps per epoch
  *     shuffled:M           the same with a new secret order in every epoch
  *     poisson:Q            every unit in every step with probability Q
  *     block-cyclic:Q,B     units dealt to B blocks at random, once; step t takes each of block t mod B with
@@ -1622,7 +1623,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism
  *     min-sep:P,B          a unit that may take part does so with probability P, and then waits B steps
  *     scheduled:M,K,B      M of the units that may: at most K times each, at least B steps apart (clients)
  *
- * The randomness comes from the key under a label of its own, and is as secret: an amplified guarantee holds only
+ * The randomness comes from the key under its own label, and is as secret: an amplified guarantee holds only
  * against those who do not know who took part. The batch of step t is a function of (key, t) alone.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -1630,29 +1631,29 @@ typedef struct dpmf_sampler dpmf_sampler;
 
 /*
  * `label`: NULL, or a name of this run, as for noise: two runs on the same data need other labels or other keys, since
- * with the same coins their guarantees do not add up. Batches are drawn for steps 0 to steps - 1.
+ * with the same randomness their guarantees do not add up. Batches are drawn for steps 0 to steps - 1.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps,
                                                          const uint8_t key[DPMF_KEY_SIZE], const char *label,
                                                          dpmf_sampler **out);
 DPMF_API void dpmf_sampler_free(dpmf_sampler *sampler);
 
-/* The most that a batch can hold: what `batch` must have room for. */
+/* The largest possible batch: `batch` must have room for it. */
 DPMF_API int64_t dpmf_sampler_capacity(const dpmf_sampler *sampler);
 
-/* The expected size of a batch: what sums are divided by. The realised size would tell who took part. */
+/* The expected size of a batch: sums are divided by it. The actual size would reveal who took part. */
 DPMF_API double dpmf_sampler_expected(const dpmf_sampler *sampler);
 
 /* The units of the next step, rising, each once; past the last step an error. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_next(dpmf_sampler *sampler, int64_t *batch, int64_t *count);
 
-/* What it realises: a participation ("cyclic:4,250", ...; NULL: none that is sure) and a sampling. */
+/* What it realises: a participation ("cyclic:4,250", ...; NULL: none is certain) and a sampling. */
 DPMF_API const char *dpmf_sampler_participation(const dpmf_sampler *sampler);
 DPMF_API dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *sampler);
 DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
 
 /*
- * Does it realise what the mechanism's guarantee assumes? DPMF_ERROR_ARGUMENT says what is assumed and what is done.
+ * Does it realise what the mechanism's guarantee assumes? With DPMF_ERROR_ARGUMENT the message has both.
  * Orders, dealt blocks and schedules are refused for add-remove adjacency: one unit more or less moves others.
  * A participation that allows less is fine: single for cyclic with one epoch, cyclic for min-sep or shuffled, ...
  */
@@ -1665,8 +1666,8 @@ DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
 
 /*
- * scheduled only: the next step when only `available` units (rising) can be reached; as many of those that may take
- * part as there are, up to M, chosen by the secret order. The choice must not depend on the units' data.
+ * scheduled only: the next step when only `available` units (rising) can be reached; all that may take
+ * part, up to M, chosen by the secret order. The choice must not depend on the units' data.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_offer(dpmf_sampler *sampler, int64_t available, const int64_t *unit,
                                                         int64_t *batch, int64_t *count);
@@ -1679,17 +1680,17 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, 
  * 13  Training
  *
  * Two models, softmax regression and one hidden layer (tanh), trained privately: step t sums the gradients of a batch's
- * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and hands that to
- * the optimizer, which is post-processing. What a unit adds lies on a grid and is clipped there, in integers, and sums are
+ * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and passes the
+ * result to the optimizer, which is post-processing. A unit's contribution lies on a grid and is clipped there, in integers, and sums are
  * integers: two data sets that differ in one unit have sums that differ by at most `clip`, exactly.
  *
  * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
- * and on any instruction set. The noise is bound to the data and to every option, so that a run with another learning
- * rate, say, gets other noise from the same key; what two runs release together is still the sum of both guarantees, and
- * with sampling only if their batches are drawn by coins of their own: give their samplers other labels, or other keys.
+ * and on any instruction set. The noise is bound to the data and to every option, so a run with, for example, another
+ * learning rate gets other noise from the same key. Two runs together still have the sum of both guarantees, and
+ * with sampling only if their batches are drawn independently: give their samplers other labels, or other keys.
  *
  * SGD with momentum and schedule is the linear map A of the workload with the same momentum, schedule and decay (Denisov
- * et al. 2022, Section 4): a mechanism made for that workload carries the optimizer inside, one made for prefix sums
+ * et al. 2022, Section 4): a mechanism made for that workload includes the optimizer, one made for prefix sums
  * leaves it to post-processing; the trainer runs the same steps in both cases.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -1717,9 +1718,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *data
                                                         dpmf_dataset **left, dpmf_dataset **out);
 
 /*
- * Features on another scale: x_j becomes (x_j - offset_j) factor_j, with `features` numbers each that must come from
- * elsewhere than the private examples (a public range, say); with NULL for both, each example is divided by its own l2
- * norm. Training data and all that the model is later applied to need the same.
+ * Features on another scale: x_j becomes (x_j - offset_j) factor_j, with `features` numbers each that must not come
+ * from the private examples (for example, a public range); with NULL for both, each example is divided by its own l2
+ * norm. Training data and all data that the model is later applied to need the same.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset,
                                                         const double *factor);
@@ -1731,9 +1732,9 @@ DPMF_API const int32_t *dpmf_dataset_labels(const dpmf_dataset *dataset); /* one
 DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset);         /* users; examples where there are none */
 
 /*
- * Exact sums of clipped contributions, for whoever forms gradients elsewhere: those of a framework, say. Contributions are
+ * Exact sums of clipped contributions, for gradients formed elsewhere, for example by a framework. Contributions are
  * rounded to multiples of `grid` and clipped there, so that as integers no unit's is longer than clip / grid, and sums of
- * them are exact in any order. A unit whose norm is not finite contributes 0, without a word.
+ * them are exact in any order. A unit whose norm is not finite contributes 0, without a message.
  *
  * dpmf_clip_grid gives the grid for sums of up to `units` units: a power of two, clip x 2^-33 < grid <= clip x 2^-32 (coarser
  * above 2^20 units), so that sums stay below 2^53: a double holds them exactly.
@@ -1743,7 +1744,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_grid(double clip, int64_t units, 
 /*
  * Adds the contributions of `units` units to `sum`, in multiples of `grid`. Part k of them is a matrix, units x
  * part[k].count, one row after the other, of floats or doubles; sum has as many numbers as a unit has in all parts. The
- * same sums by any number of threads (run: NULL for the defaults) and instruction set.
+ * sums are the same for any number of threads (run: NULL for the defaults) and instruction set.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units,
                                                    int64_t parts, const dpmf_segment *part, int64_t *sum,
@@ -1752,14 +1753,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpm
 typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
 
 typedef struct dpmf_trainer_options {
-    int64_t hidden;    /* 0: softmax regression; else one hidden layer of so many units */
+    int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
     double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
     double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
                         * largest coordinate); 0: never */
-    int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is what is clipped */
+    int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */
     dpmf_optimizer optimizer;
     double learning_rate;
-    double momentum;        /* sgd: m <- momentum m + g, as the workload has it; in [0, 1) */
+    double momentum;        /* sgd: m <- momentum m + g, as in the workload; in [0, 1) */
     int nesterov;           /* sgd: 1: g + momentum m is used instead of m */
     double beta1, beta2;    /* adam */
     double adam_epsilon;    /* adam */
@@ -1775,11 +1776,11 @@ typedef struct dpmf_trainer_options {
     int64_t part, parts; /* parts 0 means 1 */
     dpmf_status (*reduce)(void *context, int64_t *sums, int64_t count);
     void *reduce_context;
-    /* As for noise. Every row is bound to its sum, so that a resumed run repeats a step only with the same sum. */
+    /* As for noise. Every row is bound to its sum: a resumed run repeats a step only with the same sum. */
     const char *state, *key_file;
     int rows_may_repeat;
     dpmf_run run;
-    int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, and what is released has a proof */
+    int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, with a proof for what is released */
 } dpmf_trainer_options;
 
 /* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
@@ -1789,18 +1790,18 @@ typedef struct dpmf_trainer dpmf_trainer;
 
 /*
  * Data set, mechanism and sampler are borrowed and must outlive it. The sampler must realise what the mechanism assumes
- * (without noise that is not asked), over the units of the data. A mechanism that has no sigma is refused.
+ * (without noise this is not required), over the units of the data. A mechanism that has no sigma is refused.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism,
                                                          dpmf_sampler *sampler, const uint8_t key[DPMF_KEY_SIZE],
                                                          const dpmf_trainer_options *options, dpmf_trainer **out);
 DPMF_API void dpmf_trainer_free(dpmf_trainer *trainer);
 
-/* Number of weights of a model, which is the dim of its noise; 0 where there is no such model. */
+/* Number of weights of a model, which is the dim of its noise; 0 if there is no such model. */
 DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
 
 /*
- * One step. Whatever fails, the step can be tried again. A unit whose gradient is not finite adds 0, and nothing tells:
+ * One step. After any failure, the step can be tried again. A unit whose gradient is not finite adds 0, and nothing shows it:
  * with a clip norm no failure depends on a unit's data. Weights that are no longer finite are an error: they are released,
  * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
  */
@@ -1808,7 +1809,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
 DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as dpmf_noise_release */
 DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
 DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
-DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file has seen */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file records */
 
 /*
  * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same
@@ -1816,14 +1817,14 @@ DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps 
  */
 DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
 
-/* Part of the examples that the model puts right, and the mean cross-entropy. Not private where the data are not public. */
+/* Fraction of the examples that are classified correctly, and the mean cross-entropy. Not private for data that are not public. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
                                                            double *accuracy, double *loss);
 
 /*
- * What a trained model answers to each example of a data set: the class (-1: none, its logits are not numbers) and, unless
- * NULL, its probability. `weights` are `count` numbers as above; the number of classes follows from `count`, and is 0 where no
- * model has that many.
+ * The answer of a trained model to each example of a data set: the class (-1: none, its logits are not numbers) and, unless
+ * NULL, its probability. `weights` are `count` numbers as above; the number of classes follows from `count`, and is 0 if no
+ * model has this number.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_model_predict(const dpmf_dataset *dataset, int64_t hidden, int64_t count,
                                                         const float *weights, const dpmf_run *run, int32_t *label,
@@ -1831,7 +1832,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_model_predict(const dpmf_dataset *data
 DPMF_API int64_t dpmf_model_classes(int64_t features, int64_t hidden, int64_t weights);
 
 /*
- * A checkpoint: weights, optimizer, sampler, noise and step together, written whole or not at all; as secret as the
+ * A checkpoint: weights, optimizer, sampler, noise and step together, written completely or not at all; as secret as the
  * key. Loading refuses another mechanism, data, model, sampler, key or option by name. A resumed run has the same bits.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_save(dpmf_trainer *trainer, const char *path);
@@ -1844,12 +1845,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t 
                                                          const float *x, const int32_t *label, const int64_t *unit,
                                                          dpmf_dataset **out);
 
-/* Examples [first, first + count) as a data set of its own, say to hold some out. Classes and units keep their numbers. */
+/* Examples [first, first + count) as a separate data set, for example to hold some out. Classes and units keep their numbers. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
                                                         dpmf_dataset **out);
 
-/* What the run says of itself. */
-DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* part of the last batch; not private */
+/* Facts about the run. */
+DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* fraction of the last batch; not private */
 DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -1873,30 +1874,29 @@ DPMF_API void dpmf_array_free(dpmf_array *array);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 15  Audit: what an attacker learns from a run that was made to be attacked
+ * 15  Audit: attacks on a run that was made for it
  *
- * A thousand canaries, contributions of full norm in directions of their own, are each in or out by a fair coin. They go
+ * A thousand canaries, contributions of full norm in separate directions, are each in or out with probability 1/2. They go
  * through the noise stream, or through the trainer with its clipping and its sampler, under a key that is made for this run and
- * thrown away; an attacker who sees every released sum and knows everything but the coins guesses them. From the guesses follows
+ * thrown away; an attacker who sees every released sum and knows everything else guesses which were in. From the guesses follows
  * a lower bound on epsilon that a mechanism with the guarantee passes with probability at most 1 - confidence: a bound above
- * the claim says that the noise is not what the claim needs. A bound below it proves nothing. docs/audit.md has the theory.
+ * the claim means that the noise is not what the claim needs. A bound below it proves nothing. docs/audit.md has the theory.
  *
  * An audit is made of the public calls of this header, and has no way into a run that it did not make itself.
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef enum dpmf_audit_route {
     DPMF_AUDIT_NOISE,  /* canaries are coordinates of a row, and the stream adds its noise to them */
-    DPMF_AUDIT_TRAINER /* canaries are examples of a data set, and what is seen are the weights of softmax regression */
+    DPMF_AUDIT_TRAINER /* canaries are examples of a data set, and the attacker sees the weights of softmax regression */
 } dpmf_audit_route;
 
 typedef struct dpmf_audit_options {
     dpmf_audit_route route;
-    int64_t canaries;  /* 0 means 1000; the trainer may need a few more to fill its batches */
-    double confidence; /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
-    double epsilon;    /* the claim; 0: the mechanism's, or else what its sigma gives */
-    double delta;      /* 0: the mechanism's */
-    double
-        noise_factor; /* 0 means 1. Else the run has so many times the noise that the mechanism claims: an audit that does
+    int64_t canaries;    /* 0 means 1000; the trainer may need a few more to fill its batches */
+    double confidence;   /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
+    double epsilon;      /* the claim; 0: the mechanism's, or else that of its sigma */
+    double delta;        /* 0: the mechanism's */
+    double noise_factor; /* 0 means 1. Else the noise of the run is multiplied by it: an audit that does
                           * not notice 0.1 is worth nothing */
     const uint8_t
         *key; /* NULL: a fresh one, for this run only. DPMF_KEY_SIZE bytes, for tests: never that of another run */
@@ -1907,15 +1907,15 @@ DPMF_API dpmf_audit_options dpmf_audit_options_defaults(void);
 
 typedef struct dpmf_audit_result {
     double epsilon_lower;          /* the larger of the next two */
-    double epsilon_guesses;        /* from the number of right guesses: holds whatever the noise is like */
+    double epsilon_guesses;        /* from the number of right guesses: holds for any kind of noise */
     double epsilon_gaussian;       /* from the size of noise and contributions: holds if the scores are normal */
     double epsilon_claimed, delta; /* what is tested */
     double confidence;             /* of epsilon_lower */
-    int64_t canaries, included;    /* how many there were, and how many of them the coins put in */
+    int64_t canaries, included;    /* their number, and how many of them were in */
     int64_t guesses, correct;      /* those behind epsilon_guesses */
-    double tpr, fpr;       /* part of the canaries that are found when this part of the others is accused, at most 1% */
+    double tpr, fpr;       /* fraction of the canaries found when this fraction of the others is accused, at most 1% */
     double sigma_claimed;  /* of the mechanism */
-    double sigma_measured; /* what the canaries met: noise over the most that one of them moved */
+    double sigma_measured; /* as measured: noise over the largest move of one canary */
     double sigma_highest;  /* the upper end of its confidence interval; infinite: nothing was found */
 } dpmf_audit_result;
 
@@ -1932,14 +1932,14 @@ DPMF_API dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit);
 /*
  * The same for a run that somebody else made with canaries of their own, each in a direction orthogonal to the others.
  * included[i]: 1 if canary i was in, 0 if not (adjacency replace-one: its other form was). Row i of `taken` (steps numbers, 0 or
- * 1) says in which steps the sampler took it, in or out; row i of `released` has the parts of the released sums along it, in clip
- * norms. `canaries` of the options is how many; route, noise_factor and key say nothing here.
+ * 1) marks the steps in which the sampler took it, in or out; row i of `released` has the parts of the released sums along it, in clip
+ * norms. `canaries` of the options is their number; route, noise_factor and key are ignored here.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included,
                                                             const uint8_t *taken, const double *released,
                                                             const dpmf_audit_options *options, dpmf_audit **out);
 
-/* Borrowed, one of each canary: the larger, the more likely in; 1: it was. */
+/* Borrowed, one for each canary: a larger score means more likely in; 1: it was in. */
 DPMF_API const double *dpmf_audit_scores(const dpmf_audit *audit);
 DPMF_API const uint8_t *dpmf_audit_included(const dpmf_audit *audit);
 

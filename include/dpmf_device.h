@@ -14,9 +14,9 @@
  *     for each step: dpmf_device_noise_add(noise, 1.0, DPMF_DEVICE_BFLOAT16, 1, &(dpmf_segment){gradients, dim}, stream);
  *
  * Back ends are opened when they are asked for, and neither library depends on them: "opencl" wants an OpenCL 1.2 driver,
- * "cuda" the driver and NVRTC. docs/device.md says what has been run where.
+ * "cuda" the driver and NVRTC. docs/device.md lists what has been tested where.
  *
- * Calls that fail return a status, and dpmf_device_last_error() says why. One thread at a time may use a device and its streams.
+ * Calls that fail return a status, and dpmf_device_last_error() gives the reason. One thread at a time may use a device and its streams.
  */
 #ifndef DPMF_DEVICE_H
 #define DPMF_DEVICE_H

@@ -50,7 +50,7 @@ typedef struct dpmf_mpi_noise dpmf_mpi_noise;
  * Collective. Options as for dpmf_noise_create. offset and count: the shard of this process, as the parameters are
  * sharded; count 0 on all of them: even parts. Together the shards must hold every coordinate once, in the order of
  * ranks. state: one file for all, kept by rank 0 (a path that rank 0 can write; the others do not look at it). A row
- * counts as handed out when rank 0's part is: nothing that needs every part can be released before that.
+ * counts as used when rank 0's part is: nothing that needs every part can be released before that.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *mechanism,
                                                            int64_t dim, double clip, const uint8_t key[DPMF_KEY_SIZE],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/account.h"
 
-#include "letters.h"
+#include "letters/letters.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/compose.h"
 
-#include "letters.h"
+#include "letters/letters.h"
 #include "output.h"
 #include "privacy/ledger.h"
 #include "problem.h"

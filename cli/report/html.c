@@ -2,7 +2,7 @@
 /* Text and numbers as HTML. */
 #include "report/html.h"
 
-#include "letters.h"
+#include "letters/letters.h"
 
 #include <math.h>
 #include <stdio.h>

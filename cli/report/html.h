@@ -7,7 +7,7 @@
 
 /* Any bytes as HTML text or a quoted attribute: markup escaped, what is not printable UTF-8 replaced. */
 void html_text(text_buffer *t, const char *text);
-void html_words(text_buffer *t, const char *sentences); /* the same, with Greek letters (letters.h) */
+void html_words(text_buffer *t, const char *sentences); /* the same, with Greek letters (letters/letters.h) */
 
 /* A number for people: `digits` significant ones, powers of ten as 1.5×10⁻⁶ (UTF-8). Returns `out`. */
 enum { NUMBER = 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report: the title, the statement, the key figures and the comparison. */
-#include "letters.h"
+#include "letters/letters.h"
 #include "report/report.h"
 
 #include <math.h>

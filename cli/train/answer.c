@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: what is said at the end. */
-#include "letters.h"
+#include "letters/letters.h"
 #include "progress.h"
 #include "train/train.h"
 

@@ -8,7 +8,7 @@ import time
 
 from common import DPMF, Case, table
 
-REFUSALS = ("this run was begun before", "this run is complete")
+REFUSALS = ("this run was started before", "this run is complete")
 
 
 class Killed(Case):

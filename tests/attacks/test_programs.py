@@ -82,7 +82,7 @@ class Streams(Case):
         self.assertEqual(sampling, "poisson:0.1")
         code, out, err = count("1\n", self.path("b"))
         self.assertEqual((code, out), (1, ""))
-        self.assertIn("epsilon rests on secret sampling of the data (%s)" % sampling, err)
+        self.assertIn("epsilon assumes secret sampling of the data (%s)" % sampling, err)
         code, _, err = run("noise", self.path("b"), "--dim", 3, "--rows", "0:2", "-o", self.path("rows"))
         self.assertEqual(code, 0)
         self.assertIn("holds only for a run that draws its batches in secret by %s" % sampling, err)
@@ -180,7 +180,7 @@ class Accounts(Case):
         asked = ["account", self.path("m"), "--sampling", "balls-in-bins:4", "--sigma", "2", "--delta", "1e-2",
                  "--samples", "20000", "--unconditional"]
         self.assertNotEqual(self.json(*asked)["coins"], self.json(*asked)["coins"])
-        self.assertIn("coins of the test", self.ok(*asked))
+        self.assertIn("random seed", self.ok(*asked))
         self.refused(2, *asked, "--seed", "1", says="--unconditional")
 
 
@@ -232,7 +232,7 @@ class Runs(Case):
         self.assertGreater(answer["units"], 15)
         self.assertLessEqual(answer["examples"], 500)
         self.assertEqual(json.loads(run(*asked, "--test-csv", users)[1])["units"], 30)
-        self.refused(2, *asked, "--hold-out", "599", says="nobody would be left")
+        self.refused(2, *asked, "--hold-out", "599", says="no user would be left")
 
 
 class Neighbours(Case):

@@ -88,7 +88,7 @@ static void test_replay_over_another_sum(void **unused) {
     check_ok(dpmf_noise_next(noise, again)); /* a row for no named sum cannot be had for one later */
     check_ok(dpmf_noise_seek(noise, 6));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_bind_sum(noise, sums[5]));
-    check_message("does not know for which sum");
+    check_message("does not record for which sum");
     dpmf_noise_free(noise);
     unlink(state);
     dpmf_mechanism_free(mechanism);

@@ -166,7 +166,7 @@ static void test_duplicate_keys_are_refused(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        expect_refused(texts[i], strlen(texts[i]), "there twice");
+        expect_refused(texts[i], strlen(texts[i]), "occurs twice");
 }
 
 /* One object of 300 000 keys, in rising and in falling order, with and without a duplicate far apart. */

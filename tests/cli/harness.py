@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 DPMF = os.environ.get("DPMF", "dpmf")
+os.environ["LC_ALL"] = "C"  # statements in ASCII, on any machine; test_letters.py has the other locale
 
 
 def run(*arguments, **options):

@@ -299,7 +299,7 @@ class Words(Case):
         text = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 100,
                          "--unit", "user")["statement"]
         for words in ("every intermediate model", "one user", "zero-out", "independently with probability 0.01",
-                      "must really be done", "Without that assumption", "proven upper bound"):
+                      "sampled exactly this way", "Without that assumption", "proven upper bound"):
             self.assertIn(words, text)
         self.assertIn("exact", self.ok("account", "--sigma", 1, "--delta", 1e-5))
         self.assertIn("do not publish", self.ok("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01",

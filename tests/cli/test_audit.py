@@ -61,7 +61,7 @@ class Audit(Case):
     def test_what_has_no_claim_needs_a_delta_and_a_sigma(self):
         path = self.path("m")
         self.ok("evaluate", "--steps", 8, "--family", "identity", "-o", path)
-        self.refused(2, "audit", path, says="--delta is needed")
+        self.refused(2, "audit", path, says="--delta is required")
         self.refused(2, "audit", path, "--delta", 1e-5, says="no sigma")
         self.refused(2, "audit", path, "--canaries", 5, says="--canaries")
 

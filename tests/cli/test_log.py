@@ -77,7 +77,7 @@ class Figures(Log):
         self.assertIn("does not hold", observed["statement"])
         code, out, _ = run("account", path, "--sigma", 2, "--delta", 1e-6, "--log", log)
         self.assertEqual(code, 3)
-        self.assertIn("the run breaks what the design assumes", out)
+        self.assertIn("the run breaks an assumption of the design", out)
         self.assertNotIn("All noisy outputs", out)
 
     def test_observed_delta_and_table_are_shown(self):
@@ -132,7 +132,7 @@ class Refusals(Log):
         head = "client,round\n"
         for content, says in ((b"", "no participations"), (head, "no participations"),
                               ("round,client\n0,a\n", ("line 1", "header client,round")),
-                              (head + "a,0\n\nb,1\n", ("line 3", "client,round is wanted")),
+                              (head + "a,0\n\nb,1\n", ("line 3", "client,round is required")),
                               (head + "a\n", "line 2"), (head + "a,1,2\n", ("line 2", "two columns")),
                               (head + "a,-1\n", ("line 2", "whole number")), (head + "a,1.0\n", "whole number"),
                               (head + "a, 1\n", "whole number"), (head + "a,\n", "whole number"),
@@ -162,7 +162,7 @@ class Refusals(Log):
 
     def test_a_log_needs_a_file_sigma_and_one_run(self):
         path, log = self.mechanism(), self.log([("a", 0)])
-        self.refused(2, "account", "--sigma", 2, "--delta", 1e-6, "--log", log, says="FILE is needed")
+        self.refused(2, "account", "--sigma", 2, "--delta", 1e-6, "--log", log, says="FILE is required")
         self.refused(2, "account", path, "--epsilon", 1, "--delta", 1e-6, "--log", log, says="not both")
         self.refused(2, "account", path, "--sigma", 2, "--delta", 1e-6, "--compositions", 3, "--log", log,
                      says="one run")

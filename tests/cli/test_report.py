@@ -198,7 +198,7 @@ class Designed(ReportCase):
         file = self.designed("m", "--steps", 100, "--epochs", 5, "--epsilon", 4, "--delta", "1e-5", "--sampling",
                              "block-cyclic")
         page = self.page(file)
-        for words in ["upper bound", "must stay secret", "if the sampling were known"]:
+        for words in ["upper bound", "kept secret", "if the sampling were known"]:
             self.assertIn(words, page.text)
 
     def test_the_constraints_of_the_design_are_repeated(self):
@@ -250,8 +250,8 @@ class Designed(ReportCase):
         self.assertEqual(self.raw.count('<tr class="out">'), 0)
         page = self.page(file, "--memory", "20M")
         self.assertGreater(self.raw.count('<tr class="out">'), 0)
-        self.assertIn("not measured; --max-overhead does", page.text)
-        self.assertIn("Time of a step, measured", self.page(file, "--dim", "1000", "--max-overhead", "1000").text)
+        self.assertIn("not measured; use --max-overhead", page.text)
+        self.assertIn("Time per step, measured", self.page(file, "--dim", "1000", "--max-overhead", "1000").text)
 
     def test_many_steps_compare_what_needs_no_search(self):
         """Above some ten thousand steps only what needs no search is compared, and the page says so."""

@@ -290,7 +290,7 @@ class Resume(Training):
                                 (["--seed", "7"], "seed is 0 in it and 7 here"),
                                 (["--optimizer", "adam"], "optimizer is sgd in it and adam here")]:
             self.refuse(*self.csv, *given, *self.key, *arguments, says=["another run", says])
-        self.refuse(*self.csv, *given, "--key-file", self.path("other"), says="its key is another")
+        self.refuse(*self.csv, *given, "--key-file", self.path("other"), says="it has another key")
         self.refuse(*self.csv[:1], self.path("test.csv"), *self.csv[2:], *self.plan, *state, "--testing-seed", "1",
                     *self.private, says="")
         self.refuse(*self.csv, "--batch", "60", "--epochs", "6", *self.private, *state, *self.key, says="--steps")

@@ -137,7 +137,7 @@ class Files(Verify):
         path = self.write("good", self.content)
         lines = self.ok("verify", path).splitlines()
         self.assertRegex(lines[-1], r"^verified: [0-9]+ agree, 0 do not, [0-9]+ were not checked$")
-        self.assertTrue(any(line.startswith("ok ") and "W read off the noise stream" in line for line in lines))
+        self.assertTrue(any(line.startswith("ok ") and "W read from the noise stream" in line for line in lines))
         self.file.root["rms_loss"] *= 1 + CHANGE
         code, out, err = run("verify", self.write("bad", self.file.bytes()))
         self.assertEqual((code, err), (3, ""))

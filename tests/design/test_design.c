@@ -282,7 +282,7 @@ static void test_a_design_says_why_and_what_to_see_to(void **state) {
     dpmf_design_free(d);
     o.sampling = DPMF_SAMPLING_NONE;
     d = make_design("prefix", 1024, &o);
-    assert_non_null(strstr(dpmf_design_warning(d, 0), "shuffles anew"));
+    assert_non_null(strstr(dpmf_design_warning(d, 0), "shuffles again"));
     dpmf_design_free(d);
 }
 

@@ -234,7 +234,7 @@ static void test_the_last_row_of_a_program_that_ended_is_in_doubt(void **state) 
     other = device_stream(m, &o);
     assert_int_equal(dpmf_device_noise_in_doubt(other), 1);
     assert_int_equal(dpmf_device_noise_step(other), 3);
-    check_device_fails(DPMF_ERROR_ARGUMENT, "may or may not have arrived",
+    check_device_fails(DPMF_ERROR_ARGUMENT, "not known if it arrived",
                        dpmf_device_noise_next(other, DPMF_DEVICE_FLOAT32, again, NULL));
     check_device_ok(dpmf_device_noise_seek(other, 2));
     device_row(other, again);

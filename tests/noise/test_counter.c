@@ -155,10 +155,11 @@ static void test_the_input_that_was_counted_comes_first(void **unused) {
     check_ok(open_counter(state, 2.0, &counter));
     assert_int_equal(dpmf_counter_input_size(counter), 6);
     refused(dpmf_counter_add(counter, 1, values, sums), DPMF_ERROR_ARGUMENT, "6 bytes of input");
-    refused(dpmf_counter_commit(counter, NULL, 0), DPMF_ERROR_ARGUMENT, "comes first");
-    refused(dpmf_counter_input(counter, "4 5 6\n", 6), DPMF_ERROR_ARGUMENT, "comes first");
+    refused(dpmf_counter_commit(counter, NULL, 0), DPMF_ERROR_ARGUMENT, "counted first");
+    refused(dpmf_counter_input(counter, "4 5 6\n", 6), DPMF_ERROR_ARGUMENT, "counted first");
     refused(dpmf_counter_input_again(counter, "1 2 3\n4", 7), DPMF_ERROR_ARGUMENT, "0 to 6");
-    refused(dpmf_counter_input_again(counter, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT, "not those that were counted");
+    refused(dpmf_counter_input_again(counter, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT,
+            "differ from those that were counted");
     check_ok(dpmf_counter_input_again(counter, "1 2", 3));
     check_ok(dpmf_counter_input_again(counter, " 3\n", 3));
     check_ok(dpmf_counter_add(counter, 1, values + COLUMNS, sums));

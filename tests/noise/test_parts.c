@@ -168,8 +168,8 @@ static void test_parts_out_of_order_or_with_gaps_are_refused(void **unused) {
     const char *const missing[] = {paths[0], "/nowhere/part1"};
     (void)unused;
     save_all(m, DPMF_FLOAT32);
-    refused_(m, 0, DIM, 3, swapped, DPMF_ERROR_FORMAT, "parts come in order");
-    refused_(m, 0, DIM, 3, twice, DPMF_ERROR_FORMAT, "parts come in order");
+    refused_(m, 0, DIM, 3, swapped, DPMF_ERROR_FORMAT, "give parts in order");
+    refused_(m, 0, DIM, 3, twice, DPMF_ERROR_FORMAT, "give parts in order");
     refused_(m, 0, DIM, 2, gap, DPMF_ERROR_ARGUMENT, "81 of the coordinates 0 to 149");
     refused_(m, 10, 60, 2, gap, DPMF_ERROR_ARGUMENT, "0 of the coordinates 10 to 59");
     refused_(m, 0, DIM, 2, all, DPMF_ERROR_ARGUMENT, "70 of the coordinates");
@@ -179,7 +179,7 @@ static void test_parts_out_of_order_or_with_gaps_are_refused(void **unused) {
     refused_(m, 0, DIM, 2, missing, DPMF_ERROR_IO, "there is none");
     resume_on(m, 1, (const int64_t[]){1, 70}, DPMF_FLOAT32); /* parts that it does not need do no harm */
     save_part(m, 1, 1, 71, SAVED, DPMF_FLOAT32);             /* one number in two parts */
-    refused_(m, 0, DIM, 3, all, DPMF_ERROR_FORMAT, "parts come in order");
+    refused_(m, 0, DIM, 3, all, DPMF_ERROR_FORMAT, "give parts in order");
     dpmf_mechanism_free(m);
 }
 

@@ -295,7 +295,7 @@ static void check_state(const char *text, recorded *r) {
     dpmf_sampler *other_key = make(text, UNITS, STEPS, "run");
     key[0] ^= 1;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_decode(other_key, bytes, size));
-    check_message("its key is another");
+    check_message("it has another key");
     dpmf_sampler_free(other_key);
     for (size_t i = 0; i < size; i += 1 + i / 256 * 97) { /* every byte of the head, some of the rest */
         bytes[i] ^= 4;

@@ -116,7 +116,7 @@ static void test_a_checkpoint_of_another_run_is_refused_by_name(void **unused) {
     double schedule[20];
     const char *says[] = {"mechanism is",
                           "clip is 1 in it and 2 here",
-                          "its key is another",
+                          "it has another key",
                           "learning rate is 0.5 in it and 0.25 here",
                           "model is softmax in it and mlp:3 here",
                           "sampler is cyclic:30 in it and cyclic:31 here",

@@ -3,8 +3,8 @@
  * Greek letters in sentences for people. The library writes "epsilon", "delta", "sigma" and "x" for a product; readers of
  * a UTF-8 terminal or of a page get the letters. JSON and files keep the words.
  */
-#ifndef DPMF_CLI_LETTERS_H
-#define DPMF_CLI_LETTERS_H
+#ifndef DPMF_CLI_LETTERS_LETTERS_H
+#define DPMF_CLI_LETTERS_LETTERS_H
 
 #include "output.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "letters.h"
+#include "letters/letters.h"
 
 #include <langinfo.h>
 #include <locale.h>
