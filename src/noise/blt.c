@@ -9,7 +9,9 @@
  * 6e-8; its distance from 1 is held to full relative precision instead, and the buffer itself is what is rounded.
  *
  * Rows are not made ahead: they would need memory of their own. Without a row to emit (a replay), a tile's buffers stay
- * in the cache for many steps.
+ * in the cache for many steps. With one, buffers that no cache holds are read and written at every step, which takes as
+ * long as making the seeds, and seeds need no memory: so the next tile's buffers are asked for while the seeds of this
+ * one are made, a few at a time, since a processor has room for about two dozen questions to memory.
  */
 #include "noise/plan.h"
 
@@ -82,6 +84,29 @@ static double own_weight(const dpmf_i_noise_stream *s, const dpmf_i_strategy_tvb
     return tv == NULL ? weight[2 * s->plan.slots] : weight[0] * weight[1 + 2 * s->plan.slots];
 }
 
+/* Buffers of so many bytes are in no cache. Seeds at a time, with their share of the next tile's buffers: 32 lines. */
+static const int64_t NO_CACHE = 1 << 24, SEEDS = 128;
+enum { LINE = 64 };
+
+/* The seeds of a row; the tile's buffers are followed by those of the next, if there is one. */
+static void fill_and_fetch(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
+    const dpmf_i_noise_plan *plan = &s->plan;
+    const int64_t size = (int64_t)plan->size, bytes = plan->slots * tile->count * size;
+    const int last = tile->start + tile->count >= plan->base + plan->padded;
+    if (plan->slot_bytes < NO_CACHE || last) {
+        dpmf_i_noise_fill_seed(s, tile, row, out);
+        return;
+    }
+    dpmf_i_noise_tile part = {.start = tile->start};
+    for (int64_t at = 0, asked = 0; at < tile->count; at += part.count) {
+        part.start = tile->start + at;
+        part.count = dpmf_i_noise_at_most(SEEDS, tile->count - at);
+        for (const int64_t to = bytes / tile->count * (at + part.count); asked < to; asked += LINE)
+            __builtin_prefetch(tile->slots + bytes + asked, 1);
+        dpmf_i_noise_fill_seed(s, &part, row, out + at * size);
+    }
+}
+
 static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
     const dpmf_i_noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
@@ -99,7 +124,10 @@ static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_til
             dpmf_i_noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, tv, r), scratch);
             (tv == NULL ? s->wholes->blt : tv->order == 1 ? s->wholes->tvblt : s->wholes->tvblt_second)(&job);
         } else {
-            dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
+            if (r + 1 == rows)
+                fill_and_fetch(s, tile, head->seed + (uint64_t)r, scratch);
+            else
+                dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
             (tv == NULL ? s->kernels->blt : tv->order == 1 ? s->kernels->tvblt : s->kernels->tvblt_second)(&job);
         }
     }
