@@ -30,7 +30,7 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_strate
     per_step[0] = 1;
     TRY(dpmf_workload_apply(a, per_step, per_step));
     for (int64_t t = 0; t < n; t++) {
-        TRY(dpmf_i_error_report(run, t, n));
+        TRY(dpmf_i_error_report(run, t, n, 4 * c->count));
         double w = per_step[t];
         for (int i = 0; i < c->count; i++)
             w -= c->scale[i] * m[i];
@@ -77,7 +77,7 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_p
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
         for (int64_t t = 0; t < steps; t++) {
             int64_t at = stamp * steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * steps));
+            TRY(dpmf_i_error_report(run, at, stamps * steps, 4 * c->count * c->count));
             dpmf_i_error_drive drive = dpmf_i_error_drive_at(a, at);
             dpmf_i_error_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k,
                                          &moments);

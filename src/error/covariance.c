@@ -17,8 +17,7 @@ dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy 
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &ym));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &yo));
     for (int64_t t = 0; t < n; t++) {
-        double left = (double)(n - t) / (double)n;
-        if ((t & 0xff) == 0) TRY_DONE(dpmf_i_base_progress(run, "error", 1 - left * left));
+        TRY_DONE(dpmf_i_error_report(run, t, n, 8 * n));
         dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         s->ops->covariance(s, t, y);
         dpmf_i_error_moments_advance(&d, y[0], ym[t], yo[t], &v);

@@ -52,8 +52,8 @@ void dpmf_i_error_buffers_advance(int count, const double *scale, const double *
                                   const dpmf_i_error_drive *drive, dpmf_i_error_buffers *k,
                                   dpmf_i_error_moments *moments);
 
-/* Progress of step t of n, asked seldom enough not to cost. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n);
+/* Progress of step t of n, where a step takes so many operations: asked some dozen times a second, and no oftener. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
 
 /* error/recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,

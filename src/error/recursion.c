@@ -16,8 +16,10 @@
 
 #include <string.h>
 
-dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n) {
-    return (t & 0xffff) == 0 ? dpmf_i_base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
+dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations) {
+    static const int64_t OPERATIONS = (int64_t)1 << 24, STEPS = 1 << 16; /* between two questions, at most */
+    const int64_t apart = operations < OPERATIONS / STEPS ? STEPS : OPERATIONS / operations + 1;
+    return t % apart == 0 ? dpmf_i_base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
 }
 
 dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
@@ -30,7 +32,7 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
     TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zm));
     TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zo));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n));
+        TRY_DONE(dpmf_i_error_report(run, t, n, 8 * b));
         dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         double yy = 0, ym = 0, yo = 0;
         s->ops->inverse_row(s, t, f);
@@ -118,13 +120,13 @@ static void outputs_step(outputs *o, int64_t t, const dpmf_i_error_drive *d, dpm
 
 dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                   double *per_step) {
-    int64_t n = s->steps;
+    int64_t n = s->steps, bands = dpmf_i_strategy_bands(s);
     outputs o = {0};
     dpmf_i_error_moments v = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(outputs_create(dpmf_i_strategy_bands(s), &o));
+    TRY_DONE(outputs_create(bands, &o));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n));
+        TRY_DONE(dpmf_i_error_report(run, t, n, 2 * bands * bands));
         dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         s->ops->row(s, t, o.row);
         outputs_step(&o, t, &d, &v);

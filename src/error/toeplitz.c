@@ -114,7 +114,7 @@ dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count,
         const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
         const double d = scale == NULL ? 1 : scale[t];
         per_step[t] = r.momentum == 0 ? row_without(&e, &r, d, t) : row_with_momentum(&e, &r, d, t);
-        if ((t & 0xff) == 0) TRY_DONE(dpmf_i_base_progress(run, "error", (double)t / (double)n));
+        TRY_DONE(dpmf_i_error_report(run, t, n, 4 * n));
     }
 done:
     dpmf_i_base_free(e.memory);

@@ -149,7 +149,7 @@ dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_strategy_tree_kind 
     dpmf_i_strategy_tree_weights_fill(length, &whole->weights);
     whole->order = HALF + whole->weights.levels;
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n));
+        TRY_DONE(dpmf_i_error_report(run, t, n, 4 * (int64_t)whole->order * whole->order));
         dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
         double by = scale == NULL ? 1 : scale[t];
         if (t % length == 0) memset(&pending, 0, sizeof pending);

@@ -48,7 +48,7 @@ dpmf_status dpmf_i_error_tvblt(const dpmf_workload *a, const dpmf_i_strategy_tvb
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
         for (int64_t t = 0; t < c->steps; t++) {
             int64_t at = stamp * c->steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * c->steps));
+            TRY(dpmf_i_error_report(run, at, stamps * c->steps, 8 * (int64_t)(c->nodes * c->nodes)));
             dpmf_i_error_drive d = dpmf_i_error_drive_at(a, at);
             advance_tvblt(c, t, scale == NULL ? 1 : scale[at], &d, &k, &moments);
             per_step[at] = moments.oo;

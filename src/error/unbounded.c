@@ -49,7 +49,7 @@ dpmf_status dpmf_i_error_unbounded(const dpmf_workload *a, const shape *c, int64
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * steps));
+            TRY(dpmf_i_error_report(run, at, stamps * steps, 4 * MAX * MAX));
             if (block + 1 < c->blocks && c->start[block + 1] == (double)t) {
                 const int before = b.count;
                 b = dpmf_i_strategy_unbounded_step_of(c, ++block);

@@ -72,12 +72,20 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 static const int64_t LONG = 131072;
 static const double COARSE_TOLERANCE = 1e-4, COARSE_TOLERANCE_LONG = 2e-5;
 
-/* What stretching got wrong: start and found are roots of v and v, and `wrong` is ln(found / start^2), 0 in the middle. */
+/*
+ * What stretching got wrong: start and found are roots of v and v, and `wrong` is ln(found / start^2), 0 on average where most
+ * of v is. Weights that all but vanish may be off by decades and say nothing: no more than WRONG_MAX is believed.
+ */
 static void fill_wrong(int64_t n, const double *start, const double *found, double *wrong) {
-    const int64_t middle = n / 2;
-    const double shift = log(found[middle] / (start[middle] * start[middle]));
+    static const double WRONG_MAX = 1;
+    double sum = 0, mass = 0;
+    for (int64_t t = 0; t < n; t++) {
+        wrong[t] = log(found[t] / (start[t] * start[t]));
+        sum += found[t] * wrong[t];
+        mass += found[t];
+    }
     for (int64_t t = 0; t < n; t++)
-        wrong[t] = log(found[t] / (start[t] * start[t])) - shift;
+        wrong[t] = fmin(WRONG_MAX, fmax(-WRONG_MAX, wrong[t] - sum / mass));
 }
 
 /* Takes off at both ends what went wrong in a run of `coarse` steps. */

@@ -35,6 +35,20 @@ static void test_optima_of_a_million_prefix_sums_are_the_known_ones(void **unuse
     }
 }
 
+/* A long run begins so near the top that a few evaluations at full length are enough: dozens, were it not for its ends. */
+static void test_long_runs_begin_near_the_top(void **unused) {
+    static const char *const texts[] = {"prefix", "cooldown:0.25:0.05", "momentum:0.9"};
+    (void)unused;
+    for (int i = 0; i < 3; i++)
+        for (int max_loss = 0; max_loss < (i == 0 ? 2 : 1); max_loss++) {
+            dpmf_workload *a = workload_of(texts[i], 200000);
+            dpmf_i_optimum o = solve(a, max_loss, 5e-6);
+            if (o.iterations > 20) fail_msg("%s, max loss %d: %d evaluations", texts[i], max_loss, o.iterations);
+            dpmf_i_optimum_free(&o);
+            dpmf_workload_free(a);
+        }
+}
+
 /* Two bands and schedules over many steps: the bounds meet. */
 static void test_bounds_of_momentum_over_many_steps_meet(void **unused) {
     static const char *const texts[] = {"momentum:0.95", "momentum:0.999", "nesterov:0.9,cooldown:0.25:0.05",
@@ -107,6 +121,7 @@ static void test_python_computes_reference_optima_again(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_optima_of_a_million_prefix_sums_are_the_known_ones),
+                                       cmocka_unit_test(test_long_runs_begin_near_the_top),
                                        cmocka_unit_test(test_bounds_of_momentum_over_many_steps_meet),
                                        cmocka_unit_test(test_the_whole_ascent_by_decompositions_agrees_and_stops),
                                        cmocka_unit_test(test_the_largest_explicit_matrix_is_between_the_bounds),

@@ -34,7 +34,7 @@ enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX
 static const double EXCESS_SMALL = 1e-6, EXCESS_SMALL_MAX = 1e-8;
 /* Newton's steps stop when they lower the excess by less than this part of it. */
 static const double DECREASE_SMALL = 0.02;
-/* In units of steps x states (states + 20), of which a processor does about 1e9 a second. */
+/* Of a search, in units of steps x states (states + 20): as many evaluations as building would take some 15 s for. */
 static const double WORK_MAX = 1.5e10;
 /* Differences in log shifts and weights: an excess of 1e-6 and more bends over 1e-3 and more; rounding is 1e-15. */
 static const double DIFFERENCE = 1e-3;

@@ -22,7 +22,7 @@
 
 enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX };
 enum { ROUNDS = 25, ROUNDS_MOST = 400 }; /* at least, for any n; where they are cheap */
-/* In units of steps x states (states + 20), of which a processor does about 1e9 a second. */
+/* Of the rounds, in units of steps x states (states + 20). */
 static const double ROUNDS_WORK = 2e9;
 static const double ROUND_GAIN = 1e-6; /* of the loss in ROUNDS rounds: less is not worth going on */
 
