@@ -55,10 +55,10 @@ static dpmf_status check_options(const dpmf_account_options *o) {
 }
 
 /*
- * What is asked for when the user does not say: half of a thousandth, and where few steps lose much each, so that a
+ * What is asked for when the user does not say: a twenty thousandth, and where few steps lose much each, so that a
  * fine grid costs little, one that is finer than the 1e-4 of other accountants.
  */
-static const double SLACK = 5e-4, STEP_MAX = 0.8e-4;
+static const double SLACK = 5e-5, STEP_MAX = 0.8e-4;
 
 static void fill_presets(dpmf_account_options *o) {
     if (o->sigma_unit == 0) o->sigma_unit = 1;
