@@ -276,7 +276,7 @@ const option_row options[OPTION_TOTAL] = {
                              .kind = KIND_COUNT,
                              .argument = "N",
                              .count_low = 1,
-                             .count_high = 1000000000000,
+                             .count_high = 1000000000000000,
                              .verbs = ACCOUNT,
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
                                      "balls-in-bins and min-sep. Without it 1, or the steps of FILE"},
@@ -336,23 +336,24 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_FLAG,
                       .verbs = ACCOUNT,
                       .help = "also epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
-    [OPTION_ENGINE] = {.name = "engine",
-                       .kind = KIND_CHOICE,
-                       .argument = "NAME",
-                       .values = "auto|contour|connect-the-dots|rdp|monte-carlo",
-                       .preset = "auto",
-                       .verbs = ACCOUNT,
-                       .help =
-                           "how it is computed. auto: closed form, connect-the-dots or monte-carlo. contour is near "
-                           "exact but not certified; rdp is certified but looser"},
+    [OPTION_ENGINE] =
+        {.name = "engine",
+         .kind = KIND_CHOICE,
+         .argument = "NAME",
+         .values = "auto|contour|connect-the-dots|rdp|monte-carlo",
+         .preset = "auto",
+         .verbs = ACCOUNT,
+         .help = "how it is computed. auto: closed form, a Fourier sum with proven errors, connect-the-dots or "
+                 "monte-carlo. contour is near "
+                 "exact but not certified; rdp is certified but looser"},
     [OPTION_SLACK] = {.name = "slack",
                       .kind = KIND_NUMBER,
                       .argument = "X",
                       .number_low = 1e-8,
                       .number_high = 0.1,
                       .verbs = ACCOUNT,
-                      .help = "how loose, relatively, a certified epsilon may be. Without it 5e-4, or finer where that "
-                              "is cheap, and 8e-4 when sigma is asked for"},
+                      .help = "how loose, relatively, a certified epsilon may be. Without it 5e-5, or finer where that "
+                              "is cheap, and 8e-5 when sigma is asked for"},
     [OPTION_CONFIDENCE] = {.name = "confidence",
                            .kind = KIND_NUMBER,
                            .argument = "X",

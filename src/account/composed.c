@@ -298,8 +298,7 @@ dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, dou
     int met = 0;
     directions_of(c, pairs);
     if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR) {
-        if (may_sum(c))
-            TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, COARSE, c->absolute, log_delta, &met));
+        if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, COARSE, c->absolute, log_delta, &met));
         if (met) return DPMF_OK;
         return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
     }

@@ -96,9 +96,9 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not know sampling %s; auto does",
                                 dpmf_engine_name(o->engine), text);
-    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000)
+    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_EPOCHS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
-                                (long long)(DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000));
+                                (long long)DPMF_I_ACCOUNT_EPOCHS_MAX);
     if (o->epochs > 0 && !is_allocation(o))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "epochs are for allocation and, with independent noise, balls-in-bins, not for %s",

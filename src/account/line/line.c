@@ -36,7 +36,8 @@
 typedef double complex cplx;
 
 static const double PI = 3.14159265358979323846, ROUNDING = 0x1p-53;
-static const double PAIR_ROUNDING = 1e-12; /* as in account/dots/dots.c: for the roundings of the pair's own constants */
+static const double PAIR_ROUNDING =
+    1e-12; /* as in account/dots/dots.c: for the roundings of the pair's own constants */
 
 /* A term without e^(-iy epsilon): its logarithm, and what that is off by. */
 typedef struct node {
@@ -64,7 +65,8 @@ static void fill_node(const line *c, dpmf_i_account_line_rule *rule, double y, n
     double error;
     const cplx x = dpmf_i_account_line_rule_next(rule, &error);
     const double modulus = hypot(1 + creal(x), cimag(x));
-    const double log_weight = 0.5 * (log(c->plan.t * c->plan.t + y * y) + log((c->plan.t + 1) * (c->plan.t + 1) + y * y));
+    const double log_weight =
+        0.5 * (log(c->plan.t * c->plan.t + y * y) + log((c->plan.t + 1) * (c->plan.t + 1) + y * y));
     if (!(modulus > 2 * error)) { /* known to be small only: 0, off by as much as it can be */
         *out = (node){-INFINITY, 0, c->n * log(3 * error) - log_weight};
         return;
@@ -103,8 +105,8 @@ static dpmf_status make_nodes(line *c, int *made) {
 }
 
 /* About epsilon and ln delta. */
-static dpmf_status open_line(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double tolerance, line *c,
-                             int *made) {
+static dpmf_status open_line(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double tolerance,
+                             line *c, int *made) {
     *made = 0;
     *c = (line){.pair = pair, .n = (double)pair->compositions};
     if (!dpmf_i_account_line_plan_make(pair, epsilon, log_delta, tolerance, &c->plan)) return DPMF_OK;

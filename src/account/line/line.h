@@ -11,7 +11,7 @@ enum { DPMF_I_ACCOUNT_LINE_CELLS = 512 };
 
 /* Intervals of the loss of one step and what a uniform distribution on each takes of the tilted one, from below. */
 typedef struct dpmf_i_account_line_decay {
-    int families, ends[8];                      /* family i, cells of one width: from ends[i-1] to ends[i] */
+    int families, ends[8]; /* family i, cells of one width: from ends[i-1] to ends[i] */
     double width[DPMF_I_ACCOUNT_LINE_CELLS], mass[DPMF_I_ACCOUNT_LINE_CELLS];
 } dpmf_i_account_line_decay;
 
@@ -50,13 +50,14 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_log_delta(const dpmf_i_acc
 typedef struct dpmf_i_account_line_rule {
     double spacing; /* h: y = 0, h, 2h, ..., below nodes h */
     int64_t nodes, at, count;
-    double *phase;                                    /* b over y at the points; owns the memory of all of these */
-    double *whole, *more, *weight;                    /* W, w (e^a - 1), w */
+    double *phase;                                   /* b over y at the points; owns the memory of all of these */
+    double *whole, *more, *weight;                   /* W, w (e^a - 1), w */
     double *sine, *cosine, *step_sine, *step_cosine; /* of b/2, and of what one step of y adds to it */
-    double imaginary;                                 /* y times this is added to the imaginary part */
-    double moment;                                    /* M(t), over e^shift where that is in the weights */
-    double log_moment_high, log_moment_low;           /* ln M(t) */
-    double error[3], relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
+    double imaginary;                                /* y times this is added to the imaginary part */
+    double moment;                                   /* M(t), over e^shift where that is in the weights */
+    double log_moment_high, log_moment_low;          /* ln M(t) */
+    double error[3],
+        relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
 } dpmf_i_account_line_rule;
 
 /* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */

@@ -19,7 +19,8 @@
 #include <math.h>
 
 static const double PI = 3.14159265358979323846;
-static const double FINE = 1e-9, COARSE = 0.02; /* tolerances: a part of delta; that part of the slack's effect on delta */
+static const double FINE = 1e-9,
+                    COARSE = 0.02; /* tolerances: a part of delta; that part of the slack's effect on delta */
 
 /* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
 static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 21, WORK_MOST = 1 << 24;

@@ -44,7 +44,7 @@ static double excess(double u) {
 
 /* sin b - b, from sin b; both ways are taken, so that loops over it are vectorized */
 static inline double sine_excess(double b, double sine) {
-    static const double c[7] = {-1 / 6.0,        1 / 120.0,        -1 / 5040.0,           1 / 362880.0,
+    static const double c[7] = {-1 / 6.0,        1 / 120.0,        -1 / 5040.0,         1 / 362880.0,
                                 -1 / 39916800.0, 1 / 6227020800.0, -1 / 1307674368000.0};
     const double square = b * b;
     double sum = c[6];
@@ -100,7 +100,8 @@ typedef struct sums {
 } sums;
 
 static void add_point(const point *p, double factor, double shift, int64_t i, dpmf_i_account_line_rule *rule, sums *s) {
-    const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) + p->rounding * (1 + p->size);
+    const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
+                         p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
     const double weight = factor * exp(p->log_weight - shift), whole = factor * exp(p->a + p->log_weight - shift);
     rule->phase[i] = p->phase;
@@ -176,8 +177,8 @@ static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_a
     dpmf_i_account_line_rule rule = *out;
     sums s = {0};
     rule.count = r.last - r.first + 1;
-    double **const parts[] = {&rule.phase,  &rule.whole,     &rule.more,       &rule.weight, &rule.sine,
-                              &rule.cosine, &rule.step_sine, &rule.step_cosine};
+    double **const parts[] = {&rule.phase, &rule.whole,  &rule.more,      &rule.weight,
+                              &rule.sine,  &rule.cosine, &rule.step_sine, &rule.step_cosine};
     const int64_t count = sizeof parts / sizeof parts[0], room = (rule.count + LANES - 1) / LANES * LANES;
     TRY(dpmf_i_base_alloc_doubles(count * room, "the points of a moment generating function", &rule.phase));
     for (int64_t i = 1; i < count; i++) {
@@ -265,7 +266,7 @@ double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, dou
     }
     real *= -2 / rule->moment;
     imaginary /= rule->moment;
-    *error = rule->error[0] + y * (rule->error[1] + y * rule->error[2]) +
-             rule->relative * (fabs(real) + fabs(imaginary));
+    *error =
+        rule->error[0] + y * (rule->error[1] + y * rule->error[2]) + rule->relative * (fabs(real) + fabs(imaginary));
     return dpmf_i_account_complex(real, imaginary);
 }
