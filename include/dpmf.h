@@ -785,7 +785,7 @@ DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
 DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
-    DPMF_ENGINE_AUTO = 0,         /* the closed form, connect-the-dots or Monte Carlo, as the sampling needs */
+    DPMF_ENGINE_AUTO = 0,         /* closed form, Fourier sum, connect-the-dots or Monte Carlo, as needed */
     DPMF_ENGINE_CONTOUR,          /* Poisson: near exact and fast, but an estimate */
     DPMF_ENGINE_CONNECT_THE_DOTS, /* Poisson: a proven upper bound, tight */
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
@@ -808,8 +808,8 @@ typedef struct dpmf_account_options {
     double sigma_unit; /* sigma is per this many zero-out sensitivities; 0 means 1. A mechanism evaluated under
                         * replace-one has 2 */
     dpmf_engine engine;
-    double slack; /* wanted in epsilon, relative, 1e-8 to 0.1; a tenth of it, absolute, is enough too. 0: 5e-4 or finer,
-                   * 8e-4 for calibration */
+    double slack; /* wanted in epsilon, relative, 1e-8 to 0.1; a tenth of it, absolute, is enough too. 0: 5e-5 or finer,
+                   * 8e-5 for calibration */
     /* Monte Carlo */
     double confidence; /* that the bound holds, 0.5 to below 1; 0 means 0.999 */
     int unconditional; /* 1: the test is a part of the mechanism and the bound needs no confidence */
@@ -893,7 +893,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy,
 /*
  * The largest number of compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
  * poisson; block-cyclic too, whose steps grow by whole rounds of its B blocks. DPMF_ERROR_UNSUPPORTED if not even one
- * step, or no probability above 0, does; at most 1e12 steps are tried.
+ * step, or no probability above 0, does; at most 1e15 steps are tried.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta,
                                                                  const dpmf_account_options *options,

@@ -273,7 +273,7 @@ const option_row options[OPTION_TOTAL] = {
                              .kind = KIND_COUNT,
                              .argument = "N",
                              .count_low = 1,
-                             .count_high = 1000000000000,
+                             .count_high = 1000000000000000,
                              .verbs = ACCOUNT,
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
                                      "balls-in-bins and min-sep. Default: 1, or the steps of FILE"},
@@ -339,16 +339,16 @@ const option_row options[OPTION_TOTAL] = {
                        .values = "auto|contour|connect-the-dots|rdp|monte-carlo",
                        .preset = "auto",
                        .verbs = ACCOUNT,
-                       .help = "the method. auto: closed form, connect-the-dots or monte-carlo. contour is near exact "
-                               "but not certified; rdp is certified but looser"},
+                       .help = "the method. auto: closed form, a Fourier sum with proven errors, connect-the-dots or "
+                               "monte-carlo. contour is near exact but not certified; rdp is certified but looser"},
     [OPTION_SLACK] = {.name = "slack",
                       .kind = KIND_NUMBER,
                       .argument = "X",
                       .number_low = 1e-8,
                       .number_high = 0.1,
                       .verbs = ACCOUNT,
-                      .help = "relative slack that a certified epsilon may have. Default: 5e-4, or finer where that is "
-                              "cheap, and 8e-4 when you ask for sigma"},
+                      .help = "relative slack that a certified epsilon may have. Default: 5e-5, or finer where that is "
+                              "cheap, and 8e-5 when you ask for sigma"},
     [OPTION_CONFIDENCE] = {.name = "confidence",
                            .kind = KIND_NUMBER,
                            .argument = "X",

@@ -6,7 +6,7 @@
  *                     x RMS loss per unit of the largest column norm            (Propositions 2.1 and 2.2)
  *     not amplified   sigma(epsilon, delta; one Gaussian) x RMS loss with the sensitivity of k passes
  *
- * n steps, k epochs, b bands. Noise multipliers under sampling are proven upper bounds, within 8e-4 of epsilon.
+ * n steps, k epochs, b bands. Noise multipliers under sampling are proven upper bounds, within 8e-5 of epsilon.
  *
  * Columns normalized afterwards (Section 3.2). With d_t the column norms of a Toeplitz C of b bands, v = C^-1 e_0 and
  * w = A v, rows t <= n-b of B = A D C^-1 are those of the Toeplitz matrix d_0 w, and

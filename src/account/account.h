@@ -83,7 +83,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_
  * slack was reached (as far as the method's own error estimate can tell).
  */
 typedef struct dpmf_i_account_dots_options {
-    double relative, absolute; /* e.g. 5e-4 and 5e-5 */
+    double relative, absolute; /* e.g. 5e-5 and 5e-6 */
     double hint;
     const dpmf_run *run;
     double step_max; /* of the grid; 0: as the slack allows */

@@ -6,7 +6,8 @@
  *     zero-out, add-remove   the worse of removing a unit and adding one
  *     replace-one            one pair, its own mirror image
  *
- * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified: removing,
+ * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified, each by the Fourier sum
+ * (account/line/line.c) where that can, which is nearly exact at any number of steps; else by connecting the dots (account/dots/dots.c): removing,
  * usually the worse, to the wanted slack, and adding only as finely as it takes to see that it is smaller.
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
@@ -26,6 +27,7 @@ enum { DIRECTIONS_MAX = 2 };
 static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
 static const char METHOD_NEVER[] = "no unit ever takes part";
 static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
+static const char METHOD_LINE[] = "Fourier sum over the moment generating function, with proven errors";
 static const char METHOD_CONTOUR[] = "contour integral, not certified";
 static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
@@ -85,19 +87,43 @@ static dpmf_status dots_epsilon(const dpmf_i_account_composed *c, const dpmf_i_a
     return DPMF_OK;
 }
 
+/* Connect the dots is what some ask for by name. */
+static int may_sum(const dpmf_i_account_composed *c) {
+    return c->engine != DPMF_ENGINE_CONNECT_THE_DOTS;
+}
+
+/* One direction; nothing above `least`, a bound that the other direction has reached already, needs to be tight. */
+static dpmf_status direction_epsilon(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair,
+                                     double log_delta, double least, dpmf_i_account_answer *out) {
+    dpmf_i_account_answer found = {INFINITY, DPMF_UPPER_BOUND, METHOD_LINE, 0};
+    double value = INFINITY;
+    int met = 0;
+    TRY(dpmf_i_base_progress(c->run, "certifying epsilon", -1));
+    if (may_sum(c))
+        TRY(dpmf_i_account_line_epsilon(pair, log_delta, c->relative, c->absolute, &found.value, &found.met));
+    if (!found.met && least > 0) {
+        TRY(dots_epsilon(c, pair, log_delta, fmax(COARSE, c->relative), &value, &met));
+        improve(&found, value, METHOD_DOTS);
+    }
+    if (!found.met && found.value > least) {
+        TRY(dots_epsilon(c, pair, log_delta, c->relative, &value, &met));
+        improve(&found, value, METHOD_DOTS);
+        found.met = met;
+    }
+    *out = found;
+    return DPMF_OK;
+}
+
 static dpmf_status certified_epsilon(const dpmf_i_account_composed *c, double log_delta, dpmf_i_account_answer *out) {
     dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    double worst = 0;
-    int count = directions_of(c, pairs), met = 1;
+    dpmf_i_account_answer worst = {0, DPMF_UPPER_BOUND, METHOD_DOTS, 1};
+    const int count = directions_of(c, pairs);
     for (int i = 0; i < count; i++) {
-        double epsilon = INFINITY;
-        int fine = 0;
-        if (i > 0) TRY(dots_epsilon(c, &pairs[i], log_delta, fmax(COARSE, c->relative), &epsilon, &fine));
-        if (epsilon > worst) TRY(dots_epsilon(c, &pairs[i], log_delta, c->relative, &epsilon, &fine));
-        if (epsilon > worst) met = fine;
-        worst = fmax(worst, epsilon);
+        dpmf_i_account_answer found;
+        TRY(direction_epsilon(c, &pairs[i], log_delta, worst.value, &found));
+        if (i == 0 || found.value > worst.value) worst = found;
     }
-    *out = (dpmf_i_account_answer){worst, DPMF_UPPER_BOUND, METHOD_DOTS, met};
+    *out = worst;
     return DPMF_OK;
 }
 
@@ -157,16 +183,16 @@ dpmf_status dpmf_i_account_composed_epsilon(const dpmf_i_account_composed *c, do
 
 /* ---- ln delta ---- */
 
+/* Adding a unit loses at most -ln(1-q) a step. */
+static int is_beyond_loss(const dpmf_i_account_pair *pair, double epsilon) {
+    return pair->direction == DPMF_I_ACCOUNT_ADD &&
+           epsilon >= -(double)pair->compositions * log1p(-pair->probability) * (1 + 1e-12);
+}
+
 static dpmf_status dots_log_delta(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair, double epsilon,
                                   double relative, double *log_delta, int *met) {
     dpmf_i_account_dots_options how = {.relative = relative, .absolute = c->absolute, .hint = epsilon, .run = c->run};
     if (relative <= c->relative) how.step_max = c->step_max;
-    if (pair->direction == DPMF_I_ACCOUNT_ADD &&
-        epsilon >= -(double)pair->compositions * log1p(-pair->probability) * (1 + 1e-12)) {
-        *log_delta = -INFINITY; /* adding a unit loses at most -ln(1-q) a step */
-        *met = 1;
-        return DPMF_OK;
-    }
     *log_delta = 0;
     *met = 0;
     TRY(dpmf_i_account_dots_log_delta(pair, epsilon, &how, log_delta, met));
@@ -174,19 +200,42 @@ static dpmf_status dots_log_delta(const dpmf_i_account_composed *c, const dpmf_i
     return DPMF_OK;
 }
 
+/* As direction_epsilon. */
+static dpmf_status direction_log_delta(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair,
+                                       double epsilon, double least, dpmf_i_account_answer *out) {
+    dpmf_i_account_answer found = {0, DPMF_UPPER_BOUND, METHOD_LINE, 0};
+    double value = 0;
+    int met = 0;
+    if (is_beyond_loss(pair, epsilon)) {
+        *out = (dpmf_i_account_answer){-INFINITY, DPMF_UPPER_BOUND, METHOD_DOTS, 1};
+        return DPMF_OK;
+    }
+    TRY(dpmf_i_base_progress(c->run, "certifying delta", -1));
+    if (may_sum(c))
+        TRY(dpmf_i_account_line_log_delta(pair, epsilon, c->relative, c->absolute, &found.value, &found.met));
+    if (!found.met && least > -INFINITY) {
+        TRY(dots_log_delta(c, pair, epsilon, fmax(COARSE, c->relative), &value, &met));
+        improve(&found, value, METHOD_DOTS);
+    }
+    if (!found.met && found.value > least) {
+        TRY(dots_log_delta(c, pair, epsilon, c->relative, &value, &met));
+        improve(&found, value, METHOD_DOTS);
+        found.met = met;
+    }
+    *out = found;
+    return DPMF_OK;
+}
+
 static dpmf_status certified_log_delta(const dpmf_i_account_composed *c, double epsilon, dpmf_i_account_answer *out) {
     dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    int count = directions_of(c, pairs), met = 1;
-    double worst = -INFINITY;
+    dpmf_i_account_answer worst = {-INFINITY, DPMF_UPPER_BOUND, METHOD_DOTS, 1};
+    const int count = directions_of(c, pairs);
     for (int i = 0; i < count; i++) {
-        double log_delta = 0;
-        int fine = 0;
-        if (i > 0) TRY(dots_log_delta(c, &pairs[i], epsilon, fmax(COARSE, c->relative), &log_delta, &fine));
-        if (log_delta > worst) TRY(dots_log_delta(c, &pairs[i], epsilon, c->relative, &log_delta, &fine));
-        if (log_delta > worst) met = fine;
-        worst = fmax(worst, log_delta);
+        dpmf_i_account_answer found;
+        TRY(direction_log_delta(c, &pairs[i], epsilon, worst.value, &found));
+        if (i == 0 || found.value > worst.value) worst = found;
     }
-    *out = (dpmf_i_account_answer){worst, DPMF_UPPER_BOUND, METHOD_DOTS, met};
+    *out = worst;
     return DPMF_OK;
 }
 
@@ -248,8 +297,11 @@ dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, dou
     dpmf_i_account_answer found;
     int met = 0;
     directions_of(c, pairs);
-    if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR)
+    if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR) {
+        if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, COARSE, c->absolute, log_delta, &met));
+        if (met) return DPMF_OK;
         return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
+    }
     TRY(dpmf_i_account_composed_log_delta(c, epsilon, &found));
     *log_delta = found.value;
     return DPMF_OK;

@@ -144,7 +144,8 @@ double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, 
         const double tails = dpmf_i_base_log_add(log_falling(&s, high, end), log_outside(&s, low, end));
         const double inside = dpmf_i_base_log_add(log_integral(&s, low, high), tails);
         const double decay = 2 * PI * b / r.step;
-        if (decay > 1) best = fmin(best, log(2.0) + 0.5 * theta * b + theta * turn + inside - decay - log(-expm1(-decay)));
+        if (decay > 1)
+            best = fmin(best, log(2.0) + 0.5 * theta * b + theta * turn + inside - decay - log(-expm1(-decay)));
     }
     const strip line = {pair, t, 0};
     best = dpmf_i_base_log_add(best, log_outside(&line, low, end));

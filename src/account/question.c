@@ -55,10 +55,10 @@ static dpmf_status check_options(const dpmf_account_options *o) {
 }
 
 /*
- * What is asked for when the user does not say: half of a thousandth, and where few steps lose much each, so that a
+ * What is asked for when the user does not say: a twenty thousandth, and where few steps lose much each, so that a
  * fine grid costs little, one that is finer than the 1e-4 of other accountants.
  */
-static const double SLACK = 5e-4, STEP_MAX = 0.8e-4;
+static const double SLACK = 5e-5, STEP_MAX = 0.8e-4;
 
 static void fill_presets(dpmf_account_options *o) {
     if (o->sigma_unit == 0) o->sigma_unit = 1;
@@ -96,9 +96,9 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
                                 dpmf_engine_name(o->engine), text);
-    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000)
+    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_EPOCHS_MAX)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
-                                (long long)(DPMF_I_ACCOUNT_COMPOSITIONS_MAX / 1000));
+                                (long long)DPMF_I_ACCOUNT_EPOCHS_MAX);
     if (o->epochs > 0 && !is_allocation(o))
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
                                 "epochs are for allocation and, with independent noise, balls-in-bins, not for %s",

@@ -6,7 +6,8 @@
 #include "account/account.h"
 #include "account/amplify.h"
 
-#define DPMF_I_ACCOUNT_COMPOSITIONS_MAX ((int64_t)1000000000000) /* 1e12: the engines have been tried up to there */
+#define DPMF_I_ACCOUNT_COMPOSITIONS_MAX ((int64_t)1000000000000000) /* 1e15: the engines have been tried up to there */
+#define DPMF_I_ACCOUNT_EPOCHS_MAX ((int64_t)1000000000)
 
 typedef struct dpmf_i_account_question {
     dpmf_account_options options;

@@ -51,8 +51,8 @@ static double cell_mass(const dpmf_i_account_pair *pair, double t, double log_mo
     if (pair->direction == DPMF_I_ACCOUNT_REPLACE) steepest += logistic(pair, -x);
     *width = fabs(b.loss - a.loss) * (1 - ROOM);
     if (!(steepest > 1e-290 && *width > 0)) return 0;
-    const double log_least = fmin(a.exponent, b.exponent) - 0.5 * far * far / variance - log_sqrt_two_pi -
-                             log(pair->sigma) - log_moment;
+    const double log_least =
+        fmin(a.exponent, b.exponent) - 0.5 * far * far / variance - log_sqrt_two_pi - log(pair->sigma) - log_moment;
     return exp(log_least) * *width / (steepest / variance) * (1 - ROOM);
 }
 
@@ -101,7 +101,7 @@ void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double t, d
 
 /* 1 - the largest |sin u/u| for u >= v */
 static double least_loss(double v) {
-    static const double second_peak = 0.2173; /* of |sin u/u|, at u = 4.4934 */
+    static const double second_peak = 0.2173;         /* of |sin u/u|, at u = 4.4934 */
     if (v < 0.1) return v * v / 6 * (1 - v * v / 20); /* the next term of the series is positive */
     if (v < PI) return 1 - fmax(sin(v) / v, second_peak);
     return 1 - fmin(1 / v, second_peak);

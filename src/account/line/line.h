@@ -11,7 +11,7 @@ enum { DPMF_I_ACCOUNT_LINE_CELLS = 512 };
 
 /* Intervals of the loss of one step and what a uniform distribution on each takes of the tilted one, from below. */
 typedef struct dpmf_i_account_line_decay {
-    int families, ends[8];                      /* family i, cells of one width: from ends[i-1] to ends[i] */
+    int families, ends[8]; /* family i, cells of one width: from ends[i-1] to ends[i] */
     double width[DPMF_I_ACCOUNT_LINE_CELLS], mass[DPMF_I_ACCOUNT_LINE_CELLS];
 } dpmf_i_account_line_decay;
 
@@ -21,24 +21,53 @@ void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double t, d
 /* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
 double dpmf_i_account_line_decay_from(const dpmf_i_account_line_decay *decay, double y);
 
-/* ---- account/line/rule.c: M(t + iy)/M(t) by one quadrature for all y, with a proven error ---- */
+/* ---- account/line/plan.c: the order t, the spacing of the nodes and their number ---- */
+
+/* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
+typedef struct dpmf_i_account_line_alias {
+    double log_factor, order;
+} dpmf_i_account_line_alias;
+
+typedef struct dpmf_i_account_line_plan {
+    double t, spacing;
+    int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
+    double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
+    double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
+    dpmf_i_account_line_alias above, below;
+} dpmf_i_account_line_plan;
+
+/* For what is near epsilon and e^log_delta; false: too much work. */
+int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
+                                  dpmf_i_account_line_plan *out);
+/* Where to look: saddle points, nothing rests on them. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                                              double *epsilon);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                                                double *log_delta);
+
+/* ---- account/line/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
 
 typedef struct dpmf_i_account_line_rule {
-    int64_t count;
-    double *phase;             /* b over y at the points; owns the memory of all four */
-    double *whole, *more, *weight; /* W, w (e^a - 1), w */
-    double imaginary;          /* what y times this is added to the imaginary part */
-    double moment;             /* M(t), over e^shift where that is in the weights */
-    int shifted;
-    double log_moment_high, log_moment_low; /* ln M(t) */
-    double error[3], relative; /* M(t + iy)/M(t) is off by error[0] + error[1] y + error[2] y^2, and so much of itself less 1 */
+    double spacing; /* h: y = 0, h, 2h, ..., below nodes h */
+    int64_t nodes, at, count;
+    double *phase;                                   /* b over y at the points; owns the memory of all of these */
+    double *whole, *more, *weight;                   /* W, w (e^a - 1), w */
+    double *sine, *cosine, *step_sine, *step_cosine; /* of b/2, and of what one step of y adds to it */
+    double imaginary;                                /* y times this is added to the imaginary part */
+    double moment;                                   /* M(t), over e^shift where that is in the weights */
+    double log_moment_high, log_moment_low;          /* ln M(t) */
+    double error[3],
+        relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
 } dpmf_i_account_line_rule;
 
-/* For 0 <= y <= y_max. *out has no points, and there is nothing to free, where the quadrature cannot be had or be proven. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double y_max,
-                                                            int64_t points_max, dpmf_i_account_line_rule *out);
+/* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double spacing,
+                                                            int64_t nodes, int64_t points_max,
+                                                            dpmf_i_account_line_rule *out);
+/* About how many points it will have; INT64_MAX: it cannot be had. */
+int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double t, double y_max);
 void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule);
-/* M(t + iy)/M(t) - 1, and a bound on the error of it. */
-double complex dpmf_i_account_line_rule_at(const dpmf_i_account_line_rule *rule, double y, double *error);
+/* M(t + iy)/M(t) - 1 at the next y, from 0 on, and a bound on the error of it. */
+double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, double *error);
 
 #endif

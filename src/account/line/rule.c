@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * phi(y) = M(t + iy)/M(t) of one step, for all y <= y_max by one trapezoid rule on the real line, with a proven error.
+ * phi(y) = M(t + iy)/M(t) of one step, for y = 0, h, 2h, ..., y_max by one trapezoid rule on the real line, with a proven error.
  *
  * Notation as in account/pair.c: M(z) = E[e^u] = 1 + E[e^u - 1 - u] - c S, u = (z+1) l, -z l or (z+1) l - z l-, c = z+1, -z, 1. At z = t + iy let
  * u = a + ib: a is that of t, and b = y l, -y l, y (l - l-). With w_k the weights of the rule and W_k = w_k e^(a_k)
@@ -12,11 +12,11 @@
  *
  * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v = 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8
  * + 2 max(e, 0))/(1 - q): expm1 and log1p are accurate, the relative error of e^e is that of e times e, and q e^e/w, (1 - e^e) q/w are at most |l| and |l|/(1-q). With U =
- * (t+1)|l| + t|l-|, A the size of ln w_k and N the number of points, W is off by a part of at most
+ * (t+1)|l| + t|l-|, A the size of ln w_k N the number of points and J that of the y, W is off by a part of at most
  *
- *     r = v (32 + N + 8 (A + shift) + (k + 8) (1 + U)),
+ *     r = v (32 + N + 8 J + 8 (A + shift) + (k + 8) (1 + U)),
  *
- * N for adding up; b, with P = |l| + |l-|, by y P k v at most. So the terms of the sums are off by 2 r times at most
+ * N for adding up. sin(b/2) and cos(b/2) are turned from one y to the next, each time with 4 v, so that they are off by 4 J v |b|: 8 J. b, with P = |l| + |l-|, by y P k v at most. So the terms of the sums are off by 2 r times at most
  *
  *     W (y P)^2 (real),    (w + W) U y P + w (y P)^2 (imaginary),    W (1 + y P) (imaginary, over e^shift),
  *
@@ -28,6 +28,7 @@
 #include <assert.h>
 #include <math.h>
 
+enum { LANES = 4 };
 static const double ROUNDING = 0x1p-53;
 static const double PI = 3.14159265358979323846, one_over_sqrt_two_pi = 0.39894228040143267794;
 
@@ -41,17 +42,17 @@ static double excess(double u) {
     return 0.5 * u * u * (1 + sum);
 }
 
-/* sin b - b, from sin b */
-static double sine_excess(double b, double sine) {
-    if (fabs(b) > 0.7) return sine - b;
-    static const double c[7] = {-1 / 6.0,          1 / 120.0,           -1 / 5040.0,       1 / 362880.0,
-                                -1 / 39916800.0,   1 / 6227020800.0,    -1 / 1307674368000.0};
+/* sin b - b, from sin b; both ways are taken, so that loops over it are vectorized */
+static inline double sine_excess(double b, double sine) {
+    static const double c[7] = {-1 / 6.0,        1 / 120.0,        -1 / 5040.0,         1 / 362880.0,
+                                -1 / 39916800.0, 1 / 6227020800.0, -1 / 1307674368000.0};
     const double square = b * b;
     double sum = c[6];
     for (int k = 5; k >= 0; k--) {
         sum = sum * square + c[k];
     }
-    return sum * square * b;
+    const double small = sum * square * b, large = sine - b;
+    return fabs(b) > 0.7 ? large : small;
 }
 
 /* A point of the rule. */
@@ -99,13 +100,14 @@ typedef struct sums {
 } sums;
 
 static void add_point(const point *p, double factor, double shift, int64_t i, dpmf_i_account_line_rule *rule, sums *s) {
-    const double parts = 32 + (double)rule->count + 8 * (fabs(p->log_weight) + shift) + p->rounding * (1 + p->size);
+    const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
+                         p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
     const double weight = factor * exp(p->log_weight - shift), whole = factor * exp(p->a + p->log_weight - shift);
     rule->phase[i] = p->phase;
     rule->whole[i] = whole;
-    rule->weight[i] = weight;
-    rule->more[i] = fabs(p->a) > 0.5 ? whole - weight : weight * expm1(p->a);
+    rule->weight[i] = shift > 0 ? 0 : weight;
+    rule->more[i] = shift > 0 ? whole : fabs(p->a) > 0.5 ? whole - weight : weight * expm1(p->a);
     s->whole += whole;
     s->whole_error += off * whole;
     s->error[1] += off * (whole + weight) * p->size * p->reach;
@@ -142,8 +144,8 @@ static int finish(const dpmf_i_account_pair *pair, double t, double shift, doubl
     error += few * (fabs(s->excess) + fabs(c) * s->spread);
     rule->moment = 1 + less_one;
     rule->imaginary = remove ? -s->spread : add ? s->spread : 0;
-    rule->shifted = shift > 0;
-    if (rule->shifted) {
+    if (shift > 0) {
+        rule->imaginary = 0;
         rule->moment = s->whole;
         less_one = s->whole - 1;
         error = s->whole_error + off;
@@ -159,20 +161,35 @@ static int finish(const dpmf_i_account_pair *pair, double t, double shift, doubl
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
 
+static void start_turning(dpmf_i_account_line_rule *rule) {
+    for (int64_t i = 0; i < rule->count; i++) {
+        const double half = 0.5 * rule->spacing * rule->phase[i];
+        rule->sine[i] = 0;
+        rule->cosine[i] = 1;
+        rule->step_sine[i] = sin(half);
+        rule->step_cosine[i] = cos(half);
+    }
+}
+
 /* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
 static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range r, double shift,
                              double off, dpmf_i_account_line_rule *out) {
-    dpmf_i_account_line_rule rule = {.count = r.last - r.first + 1};
+    dpmf_i_account_line_rule rule = *out;
     sums s = {0};
-    TRY(dpmf_i_base_alloc_doubles(4 * rule.count, "the points of a moment generating function", &rule.phase));
-    rule.whole = rule.phase + rule.count;
-    rule.more = rule.whole + rule.count;
-    rule.weight = rule.more + rule.count;
+    rule.count = r.last - r.first + 1;
+    double **const parts[] = {&rule.phase, &rule.whole,  &rule.more,      &rule.weight,
+                              &rule.sine,  &rule.cosine, &rule.step_sine, &rule.step_cosine};
+    const int64_t count = sizeof parts / sizeof parts[0], room = (rule.count + LANES - 1) / LANES * LANES;
+    TRY(dpmf_i_base_alloc_doubles(count * room, "the points of a moment generating function", &rule.phase));
+    for (int64_t i = 1; i < count; i++) {
+        *parts[i] = rule.phase + i * room;
+    }
     for (int64_t i = 0; i < rule.count; i++) {
         const point p = point_at(pair, t, r.step * (double)(r.first + i));
         add_point(&p, r.step / pair->sigma * one_over_sqrt_two_pi, shift, i, &rule, &s);
     }
     if (finish(pair, t, shift, off, &s, &rule)) {
+        start_turning(&rule);
         *out = rule;
     } else {
         dpmf_i_base_free(rule.phase);
@@ -189,12 +206,25 @@ static double first_fineness(const dpmf_i_account_pair *pair, double y, double d
     return fmax(fmin(0.5 * sigma, 0.36 * variance) / step, 1);
 }
 
-dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double y_max, int64_t points_max,
-                                            dpmf_i_account_line_rule *out) {
+/* ln of what the rule may be off by: n times that is e^-24, below any tolerance. */
+static double wanted_error(const dpmf_i_account_pair *pair) {
+    return 18 - dpmf_i_account_pair_kept(pair);
+}
+
+int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double t, double y_max) {
+    dpmf_i_account_pair_range r;
+    const double fineness = first_fineness(pair, y_max, 4 - wanted_error(pair));
+    if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return INT64_MAX;
+    dpmf_i_account_pair_shorten(pair, t, &r);
+    return r.last - r.first + 1;
+}
+
+dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double spacing, int64_t nodes,
+                                            int64_t points_max, dpmf_i_account_line_rule *out) {
     enum { TRIES = 4 };
+    const double y_max = spacing * (double)nodes, wanted = wanted_error(pair);
     assert(t > 0 && y_max >= 0 && pair->probability < 1);
-    *out = (dpmf_i_account_line_rule){0};
-    const double wanted = -dpmf_i_account_pair_kept(pair) + 18; /* n e^wanted is e^-24, below any tolerance */
+    *out = (dpmf_i_account_line_rule){.spacing = spacing, .nodes = nodes};
     double fineness = first_fineness(pair, y_max, 4 - wanted);
     for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
         dpmf_i_account_pair_range r;
@@ -213,18 +243,30 @@ void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule) {
     rule->phase = NULL;
 }
 
-double complex dpmf_i_account_line_rule_at(const dpmf_i_account_line_rule *rule, double y, double *error) {
-    double real = 0, imaginary = 0;
-    for (int64_t i = 0; i < rule->count; i++) {
-        const double b = y * rule->phase[i], half = sin(0.5 * b), sine = 2 * half * cos(0.5 * b);
-        real += rule->whole[i] * half * half;
-        imaginary += rule->shifted ? rule->whole[i] * sine
-                                   : rule->more[i] * sine + rule->weight[i] * sine_excess(b, sine);
+/* LANES sums side by side, of arrays that zeros fill up to a multiple of that. */
+double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, double *error) {
+    const double y = rule->spacing * (double)rule->at++;
+    const double *restrict phase = rule->phase, *restrict whole = rule->whole, *restrict more = rule->more;
+    const double *restrict weight = rule->weight;
+    const double *restrict step_sine = rule->step_sine, *restrict step_cosine = rule->step_cosine;
+    double *restrict sines = rule->sine, *restrict cosines = rule->cosine;
+    double real_parts[LANES] = {0}, imaginary_parts[LANES] = {0}, real = 0, imaginary = y * rule->imaginary;
+    for (int64_t i = 0; i < rule->count; i += LANES) {
+        for (int64_t k = 0; k < LANES; k++) {
+            const double b = y * phase[i + k], half = sines[i + k], cosine = cosines[i + k], sine = 2 * half * cosine;
+            real_parts[k] += whole[i + k] * half * half;
+            imaginary_parts[k] += more[i + k] * sine + weight[i + k] * sine_excess(b, sine);
+            sines[i + k] = half * step_cosine[i + k] + cosine * step_sine[i + k];
+            cosines[i + k] = cosine * step_cosine[i + k] - half * step_sine[i + k];
+        }
     }
-    if (!rule->shifted) imaginary += y * rule->imaginary;
+    for (int k = 0; k < LANES; k++) {
+        real += real_parts[k];
+        imaginary += imaginary_parts[k];
+    }
     real *= -2 / rule->moment;
     imaginary /= rule->moment;
-    *error = rule->error[0] + y * (rule->error[1] + y * rule->error[2]) +
-             rule->relative * (fabs(real) + fabs(imaginary));
+    *error =
+        rule->error[0] + y * (rule->error[1] + y * rule->error[2]) + rule->relative * (fabs(real) + fabs(imaginary));
     return dpmf_i_account_complex(real, imaginary);
 }

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Fourier sum with proven errors: never below values of 32 digits, within the slack of them, at any number of steps; and the parts
+ * that its proof rests on, each against another way to the same number.
+ */
+#include "account/line/line.h"
+#include "support/account_rows.h"
+#include "support/check.h"
+#include "support/failing_allocator.h"
+
+#include <math.h>
+
+static const double RELATIVE = 5e-5, ABSOLUTE = 5e-6;
+
+static double epsilon_of(const dpmf_i_account_pair *pair, double log_delta, double slack, int *met) {
+    double epsilon = NAN;
+    check_ok(dpmf_i_account_line_epsilon(pair, log_delta, slack, 0.1 * slack, &epsilon, met));
+    assert_true(epsilon >= 0); /* not NaN */
+    return epsilon;
+}
+
+/* A bound above the true value, and near it where it says so. */
+static void check_row(const account_row *r, int *answered) {
+    double epsilon = NAN, log_delta = NAN;
+    int met = -1, delta_met = -1;
+    check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, RELATIVE, ABSOLUTE, &epsilon, &met));
+    check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, RELATIVE, ABSOLUTE, &log_delta, &delta_met));
+    const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE), digits = 1e-12 * fmax(1, r->epsilon);
+    if (!(epsilon >= r->epsilon - digits && log_delta >= r->log_delta - 1e-11 * fabs(r->log_delta)) ||
+        (met && epsilon > r->epsilon + slack + digits))
+        fail_msg("epsilon %.12g, ln delta %.12g for " ACCOUNT_ROW_FORMAT, epsilon, log_delta, ACCOUNT_ROW_VALUES(r));
+    *answered += met && delta_met;
+}
+
+static void test_the_sum_is_above_values_of_32_digits_and_near(void **state) {
+    (void)state;
+    static account_row rows[ACCOUNT_ROWS_MAX];
+    const int count = account_rows_read(rows);
+    int answered = 0, asked = 0;
+    for (int i = 0; i < count; i++) {
+        if (rows[i].direct || rows[i].pair.probability == 1) continue;
+        asked++;
+        check_row(&rows[i], &answered);
+    }
+    assert_true(asked > 150 && answered > 0.85 * asked);
+}
+
+/* The same contour in 90 digits as the rows of that file (tests/python/reference_accounting.py). */
+static void test_as_many_steps_as_anybody_takes(void **state) {
+    (void)state;
+    static const account_row rows[] = {
+        {0, {DPMF_I_ACCOUNT_REMOVE, 1, 1e-6, 1000000000000}, 5, -8.46522423433017925530539505273805141859},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int answered = 0;
+        check_row(&rows[i], &answered);
+        assert_int_equal(answered, 1);
+    }
+}
+
+/*
+ * n -> inf with q sqrt(n) kept: the Gaussian mechanism with mu^2 = n q^2 (e^(1/sigma^2) - 1) (Dong, Roth and Su 2022), and what is left falls
+ * like q.
+ */
+static void test_the_limit_of_many_steps_is_gaussian(void **state) {
+    (void)state;
+    static const double sigmas[] = {0.8, 2, 30};
+    static const int64_t steps[] = {10000000000, 1000000000000, 100000000000000, 1000000000000000};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 4; j++) {
+            const double mu = 1.5, q = mu / sqrt((double)steps[j] * expm1(1 / (sigmas[i] * sigmas[i])));
+            for (int d = 0; d < 2; d++) {
+                const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, sigmas[i], q, steps[j]};
+                int met = 0;
+                const double epsilon = epsilon_of(&pair, log(1e-7), RELATIVE, &met);
+                assert_int_equal(met, 1);
+                check_near(epsilon / dpmf_i_account_gaussian_epsilon(mu, log(1e-7)), 1, 1e-9 + 30 * q);
+            }
+        }
+    }
+}
+
+static void test_more_steps_lose_more_and_finer_slack_less(void **state) {
+    (void)state;
+    static const double sigmas[] = {0.7, 1, 4}, probabilities[] = {1e-2, 1e-3, 1e-4};
+    for (int i = 0; i < 3; i++) {
+        double before = 0;
+        for (int64_t n = 100000; n < 100000000; n *= 2) {
+            const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, sigmas[i], probabilities[i], n};
+            int met = 0;
+            const double coarse = epsilon_of(&pair, log(1e-6), 1e-2, &met);
+            const double epsilon = epsilon_of(&pair, log(1e-6), RELATIVE, &met);
+            if (isinf(epsilon)) continue;
+            assert_true(epsilon > before && epsilon <= coarse * (1 + 1e-9));
+            before = epsilon;
+        }
+        assert_true(before > 0);
+    }
+}
+
+/* Where it cannot say anything it says so, and nothing wrong. */
+static void test_few_steps_are_left_to_others(void **state) {
+    (void)state;
+    static const dpmf_i_account_pair pairs[] = {{DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 1},
+                                                {DPMF_I_ACCOUNT_ADD, 1, 0.1, 15},
+                                                {DPMF_I_ACCOUNT_REMOVE, 1, 1, 1000},
+                                                {DPMF_I_ACCOUNT_REMOVE, 0.4, 1e-9, 100}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        double log_delta = NAN;
+        int met = -1;
+        assert_true(isinf(epsilon_of(&pairs[i], -10, RELATIVE, &met)) && met == 0);
+        check_ok(dpmf_i_account_line_log_delta(&pairs[i], 1, RELATIVE, ABSOLUTE, &log_delta, &met));
+        assert_true(log_delta == 0 && met == 0);
+    }
+}
+
+/* ---- the parts ---- */
+
+static const dpmf_i_account_pair parts[] = {
+    {DPMF_I_ACCOUNT_REMOVE, 1, 1e-3, 1000000}, {DPMF_I_ACCOUNT_ADD, 1, 1e-3, 1000000},
+    {DPMF_I_ACCOUNT_REPLACE, 2, 0.05, 1000},   {DPMF_I_ACCOUNT_REMOVE, 20, 1e-7, 1000000000000},
+    {DPMF_I_ACCOUNT_REPLACE, 0.6, 0.3, 50},    {DPMF_I_ACCOUNT_ADD, 0.7, 0.6, 200},
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+/* phi by the rule and by the path in the complex plane, which shares nothing with it but the integrand. */
+static void test_the_rule_is_within_its_error(void **state) {
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        const double t = i == 3 ? 5 : 1.5, spacing = i == 3 ? 0.5 : 0.3;
+        enum { NODES = 20 };
+        dpmf_i_account_line_rule rule;
+        dpmf_i_account_moment moment;
+        check_ok(dpmf_i_account_line_rule_create(&parts[i], t, spacing, NODES, 100000, &rule));
+        assert_non_null(rule.phase);
+        dpmf_i_account_moment_start(&parts[i], &moment);
+        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&parts[i], t, 2);
+        assert_true(rule.log_moment_low <= k.value + k.error && k.value - k.error <= rule.log_moment_high);
+        assert_true(rule.log_moment_high - rule.log_moment_low <= 1e-11 * fabs(k.value));
+        for (int j = 0; j < NODES; j++) {
+            double error, other_error;
+            const double complex got = dpmf_i_account_line_rule_next(&rule, &error);
+            const double complex z = dpmf_i_account_complex(t, spacing * j);
+            const double complex want = dpmf_i_account_moment_log(&moment, z, k.value, &other_error) - k.value;
+            const double off = cabs(clog(1 + got) - want);
+            if (j < 1) assert_true(cabs(got) <= error);
+            /* 1e-10: the path's quadrature is an estimate to 1e-8/n squared; clog(1 + x) loses digits of a small x */
+            assert_true(off <= error / cabs(1 + got) + other_error + k.error + 1e-15 + 1e-10 * cabs(want));
+            assert_true(error <= 1e-11 * (1e-6 + cabs(got)));
+        }
+        dpmf_i_account_line_rule_free(&rule);
+    }
+}
+
+/* 1 - |phi| is at least what is promised, at y and beyond; and the promise is worth something. */
+static void test_the_decay_holds_beyond_y(void **state) {
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        enum { NODES = 400 };
+        const double t = i == 3 ? 5 : 1.5, deviation = sqrt(dpmf_i_account_pair_cumulant(&parts[i], t, 1).second);
+        const double spacing = 0.05 / deviation;
+        dpmf_i_account_line_rule rule;
+        dpmf_i_account_line_decay decay;
+        double least = INFINITY, seen[NODES];
+        check_ok(dpmf_i_account_line_rule_create(&parts[i], t, spacing, NODES, 100000, &rule));
+        assert_non_null(rule.phase);
+        dpmf_i_account_line_decay_fill(&parts[i], t, rule.log_moment_high, &decay);
+        for (int j = 0; j < NODES; j++) {
+            double error;
+            const double complex x = dpmf_i_account_line_rule_next(&rule, &error);
+            seen[j] = -(2 * creal(x) + creal(x) * creal(x) + cimag(x) * cimag(x)) / (1 + cabs(1 + x)) + error;
+        }
+        for (int j = NODES - 1; j > 0; j--) {
+            least = fmin(least, seen[j]);
+            const double promised = dpmf_i_account_line_decay_from(&decay, spacing * j);
+            assert_true(promised <= least);
+            if (j == 20) assert_true(promised >= 0.03 * least); /* at one deviation's inverse */
+        }
+        dpmf_i_account_line_rule_free(&rule);
+    }
+}
+
+static void test_any_allocation_of_the_sum_may_fail(void **state) {
+    (void)state;
+    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 100};
+    double epsilon = 0, log_delta = 0;
+    int met = 0;
+    FAIL_EACH(dpmf_i_account_line_epsilon(&pair, -12, RELATIVE, ABSOLUTE, &epsilon, &met));
+    FAIL_EACH(dpmf_i_account_line_log_delta(&pair, epsilon, RELATIVE, ABSOLUTE, &log_delta, &met));
+    check_near(log_delta, -12, 1e-7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_sum_is_above_values_of_32_digits_and_near),
+        cmocka_unit_test(test_as_many_steps_as_anybody_takes),
+        cmocka_unit_test(test_the_limit_of_many_steps_is_gaussian),
+        cmocka_unit_test(test_more_steps_lose_more_and_finer_slack_less),
+        cmocka_unit_test(test_few_steps_are_left_to_others),
+        cmocka_unit_test(test_the_rule_is_within_its_error),
+        cmocka_unit_test(test_the_decay_holds_beyond_y),
+        cmocka_unit_test(test_any_allocation_of_the_sum_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
