@@ -6,7 +6,8 @@
  *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
- *     A named, C Toeplitz        with normalized columns O(n b), under a schedule O(n^2): all columns together
+ *     A named, C Toeplitz        with normalized columns or under a schedule O(n log n) to O(n log^2 n); with both and momentum,
+ *                                or with decay, O(n b) or O(n^2): all columns together
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
  *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
  *                                O(n d^2)
@@ -98,9 +99,11 @@ static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double *
     return dpmf_i_strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
 }
 
-static int has_long_schedule(const dpmf_workload *a) {
+/* Near linear by error/schedule.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
+static int has_long_schedule(const dpmf_workload *a, const double *scale, int64_t count) {
     enum { LONG = 512 };
-    return !a->toeplitz && a->decay == 0 && a->steps >= LONG;
+    if (a->decay != 0 || a->steps < LONG || (scale != NULL && a->momentum > 0)) return 0;
+    return !a->toeplitz || (scale != NULL && count > LONG);
 }
 
 /*
@@ -130,9 +133,9 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
-    if (scale == NULL && has_long_schedule(a) && toeplitz_bands(scaled, &count, &c)) {
+    if (toeplitz_bands(scaled, &count, &c) && has_long_schedule(a, scale, count)) {
         int done = 0;
-        TRY(dpmf_i_error_schedule(a, count, c, run, &done, squares));
+        TRY(dpmf_i_error_schedule(a, count, c, scale, run, &done, squares));
         if (done) return DPMF_OK;
     }
     if (columns_are_cheap(a, scaled, &count, &c))

@@ -69,11 +69,16 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a
                                                           const double *scale, const dpmf_run *run, double *per_step);
 
 /*
- * error/schedule.c: the same for workloads with a schedule and without decay, columns not divided: O(n log n + l^2), l
- * some dozens of bands. *done = 0, and nothing else, where that is no gain.
+ * error/schedule.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
+ * O(n log n + l^2), l some dozens of bands, or O(n log^2 n). *done = 0, and nothing else, where that is no gain.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c,
-                                                  const dpmf_run *run, int *done, double *per_step);
+                                                  const double *scale, const dpmf_run *run, int *done,
+                                                  double *per_step);
+
+/* error/triangle.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
+DPMF_MUST_CHECK dpmf_status dpmf_i_error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
+                                                  double *q);
 
 /* error/covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The route for a Toeplitz C under a learning-rate schedule, near linear in the steps: named workloads without decay.
+ * The route for a Toeplitz C under a learning-rate schedule, near linear in the steps: named workloads without decay. Columns
+ * divided by their norms d are a schedule too, of rates r_s d_s, where no momentum stands between the two.
  *
  * h is the first column of C^-1, g_i = from_m (momentum filter of h)_i + from_y h_i, so that step s changes the answer by
  * r_s times the noise sum_u g_{s-u} z_u. Row t of B has B[t,u] = sum_{u <= s <= t} r_s g_{s-u}, and its square grows by
@@ -13,7 +14,8 @@
  *     sum_{u >= 1} g_{t+u} sum_{s < t} r_s g_{s+u},
  *
  * which ends where g does: for b bands g falls below rounding after some dozens of b. So O(n log n + l^2) with l the
- * length of g, against O(n^2) by columns (error/toeplitz.c) and O(n b^2) by the covariance of past outputs.
+ * length of g, against O(n^2) by columns (error/toeplitz.c) and O(n b^2) by the covariance of past outputs. A g that does not
+ * end within half of the run, as that of the square root, goes by error/triangle.c, O(n log^2 n).
  */
 #include "base/fft.h"
 #include "base/linalg.h"
@@ -79,29 +81,48 @@ static dpmf_status without_the_past(int64_t length, const double *g, const doubl
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c, const dpmf_run *run,
-                                  int *done, double *per_step) {
+/* q_t = sum over s < t of r_s sum_{i <= s} g_i g_{i+t-s}, for a g that ends. */
+static dpmf_status short_filter(int64_t n, int64_t length, const double *g, const double *rates, const dpmf_run *run,
+                                double *q) {
+    double *gamma = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_base_alloc_doubles(length, "its products", &gamma));
+    TRY_DONE(autocorrelate(length, g, gamma));
+    gamma[0] = 0; /* s < t */
+    TRY_DONE(dpmf_i_base_convolve(n, rates, length, gamma, n, q));
+    TRY_DONE(without_the_past(length, g, rates, gamma, q, run));
+done:
+    dpmf_i_base_free(gamma);
+    return status;
+}
+
+/* h: by its recursion, or for many bands as a power series. */
+static dpmf_status fill_inverse(int64_t n, int64_t count, const double *c, double *h) {
+    enum { MANY = 4096 };
+    if (count > MANY) return dpmf_i_base_series_inverse(count, c, n, h);
+    h[0] = 1;
+    dpmf_i_base_toeplitz_solve_banded(n, count, c, h, h);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
+                                  const dpmf_run *run, int *done, double *per_step) {
+    enum { LONG = 4096 }; /* up to here columns are as fast where g does not end, and exact */
     const int64_t n = a->steps;
-    double *g = NULL, *gamma = NULL, *rates = NULL, *q = NULL;
+    double *g = NULL, *rates = NULL, *q = NULL, squares = 0;
     dpmf_status status = DPMF_OK;
     *done = 0;
+    if (scale != NULL && a->momentum > 0) return DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "a filter", &g));
-    g[0] = 1;
-    dpmf_i_base_toeplitz_solve_banded(n, count, c, g, g);
+    TRY_DONE(fill_inverse(n, count, c, g));
     filter(a, n, g);
     const int64_t length = length_of(n, g);
-    if (!isfinite(dpmf_i_base_norm(n, g)) || length > n / 2) goto done; /* columns are as fast, and exact */
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "its products", &gamma));
+    if (!isfinite(dpmf_i_base_norm(n, g)) || (length > n / 2 && n < LONG)) goto done;
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "learning rates", &rates));
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &q));
     for (int64_t t = 0; t < n; t++)
-        rates[t] = dpmf_i_workload_recursion(a, t).rate;
-    TRY_DONE(autocorrelate(length, g, gamma));
-    double own = gamma[0], squares = 0;
-    gamma[0] = 0; /* s < t */
-    TRY_DONE(dpmf_i_base_convolve(n, rates, length, gamma, n, q));
-    gamma[0] = own;
-    TRY_DONE(without_the_past(length, g, rates, gamma, q, run));
+        rates[t] = dpmf_i_workload_recursion(a, t).rate * (scale == NULL ? 1 : scale[t]);
+    TRY_DONE(length > n / 2 ? dpmf_i_error_triangle(n, g, rates, run, q) : short_filter(n, length, g, rates, run, q));
     dpmf_i_base_running total = {0};
     for (int64_t t = 0; t < n; t++) {
         squares = t < length ? squares + g[t] * g[t] : squares;
@@ -111,7 +132,6 @@ dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const d
     *done = 1;
 done:
     dpmf_i_base_free(g);
-    dpmf_i_base_free(gamma);
     dpmf_i_base_free(rates);
     dpmf_i_base_free(q);
     return status;

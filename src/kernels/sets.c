@@ -10,7 +10,7 @@
 #include "kernels/sample/sample.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
-#include "kernels/tvblt.h"
+#include "kernels/tvblt/tvblt.h"
 #include "kernels/whole/whole.h"
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "kernels/tvblt.h"
+#include "kernels/tvblt/tvblt.h"
 #include "optimize/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 

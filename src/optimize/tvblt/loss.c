@@ -14,14 +14,14 @@
  *            r terms, all positive: |C e_t|^2 = a/v_t + sum of b or c_k times [(K + z V)^-1]_tt, z = 0 or z_k: the diagonals
  *            that the optimum itself is made of (optimum/phi.h). Nothing cancels.
  *   errors   the noise d_t y_t, d the norms, has the covariance d_t S_tu d_u, and S is a sum over nodes of matrices that
- *            are semiseparable: kernels/tvblt.h gives Var y_t and the covariance of y_t with what the workload has made of
+ *            are semiseparable: kernels/tvblt/tvblt.h gives Var y_t and the covariance of y_t with what the workload has made of
  *            the noise before, and error/error.h a step of the workload on second moments.
  */
 #include "base/memory.h"
 #include "base/quadrature.h"
 #include "base/threads.h"
 #include "error/error.h"
-#include "kernels/tvblt.h"
+#include "kernels/tvblt/tvblt.h"
 #include "optimize/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 

@@ -61,7 +61,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tv
 typedef struct dpmf_i_optimize_tvblt_meter {
     struct dpmf_i_base_pool *pool; /* of one thread */
     struct dpmf_i_optimum_phi *phi;
-    double *band[3], *root_v;           /* what kernels/tvblt.h takes */
+    double *band[3], *root_v;           /* what kernels/tvblt/tvblt.h takes */
     double *keep, *pass, *gain, *drive; /* the workload, and drive = norm x weight of a column */
     double beta;
     double *scratch, *part[3], *sum[3];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The noise of a TV-BLT, portable. */
-#include "kernels/tvblt.h"
+#include "kernels/tvblt/tvblt.h"
 extern const dpmf_i_kernels_tvblt_set dpmf_i_kernels_tvblt_ref;
 #define KERNEL_SET dpmf_i_kernels_tvblt_ref
 #define KERNEL_NAME "ref"
-#include "kernels/tvblt_body.inc"
+#include "kernels/tvblt/body.inc"
