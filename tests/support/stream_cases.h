@@ -203,7 +203,7 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
 }
 
 /* Case k over n steps, n a multiple of 4: plain, normalized, repeated 4 times, repeated and normalized. */
-static dpmf_strategy *stream_case(int k, int64_t n, char name[96]) {
+static inline dpmf_strategy *stream_case(int k, int64_t n, char name[96]) {
     static const char *const how[] = {"", ", normalized", ", repeated", ", repeated and normalized"};
     int wrapping = k / PLAIN_CASES;
     dpmf_strategy *plain = plain_case(k % PLAIN_CASES, wrapping >= 2 ? n / 4 : n), *repeated = NULL, *s = NULL;

@@ -25,7 +25,7 @@ typedef struct setting {
     int segments, add;
 } setting;
 
-static setting plain(dpmf_precision precision) {
+static inline setting plain(dpmf_precision precision) {
     return (setting){.options = {.precision = precision, .first = FIRST, .count = COUNT}};
 }
 
@@ -61,7 +61,7 @@ static void emit(dpmf_i_noise_stream *stream, const setting *how, char *row) {
 }
 
 /* All rows, STEPS x count numbers, malloc'ed. */
-static char *all_rows(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const setting *how) {
+static inline char *all_rows(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const setting *how) {
     size_t bytes = (size_t)how->options.count * number_size(how);
     char *rows = calloc(STEPS, bytes);
     dpmf_i_base_pool *pool = NULL;
