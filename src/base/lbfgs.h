@@ -9,12 +9,12 @@ enum { DPMF_I_BASE_LBFGS_PAIRS_MAX = 160 };
 
 typedef struct dpmf_i_base_lbfgs {
     int64_t n;
-    int pairs;       /* room for so many */
-    int used;        /* pairs held */
-    int64_t turn;    /* where the next one goes, modulo pairs */
-    int64_t stride;  /* from one vector to the next */
-    double *vectors; /* x_{k+1} - x_k of every pair, then the same of the gradients */
-    double length;   /* of the newest pair's change */
+    int pairs;                                   /* room for so many */
+    int used;                                    /* pairs held */
+    int64_t turn;                                /* where the next one goes, modulo pairs */
+    int64_t stride;                              /* from one vector to the next */
+    double *vectors;                             /* x_{k+1} - x_k of every pair, then the same of the gradients */
+    double length;                               /* of the newest pair's change */
     double product[DPMF_I_BASE_LBFGS_PAIRS_MAX]; /* step . change > 0 */
 } dpmf_i_base_lbfgs;
 

@@ -24,12 +24,12 @@ typedef dpmf_i_base_line_point point;
 typedef dpmf_i_base_line_search search;
 
 enum { TRIALS = 40 };
-static const double MU = 1e-4;      /* of the decrease that the first slope promises */
-static const double ETA = 0.9;      /* of the first slope may be left; BFGS needs no more exact a search */
-static const double STRETCH = 4;    /* a step beyond all trials goes so many times as far as the last */
-static const double SHRINK = 0.66;  /* the interval must shrink to this part in two trials, or is halved */
-static const double LEAST = 1e-20;  /* steps outside of these bounds */
-static const double MOST = 1e20;    /* say that the function is not one to be minimized */
+static const double MU = 1e-4;     /* of the decrease that the first slope promises */
+static const double ETA = 0.9;     /* of the first slope may be left; BFGS needs no more exact a search */
+static const double STRETCH = 4;   /* a step beyond all trials goes so many times as far as the last */
+static const double SHRINK = 0.66; /* the interval must shrink to this part in two trials, or is halved */
+static const double LEAST = 1e-20; /* steps outside of these bounds */
+static const double MOST = 1e20;   /* say that the function is not one to be minimized */
 
 void dpmf_i_base_line_start(search *s, double value, double slope, double step) {
     const point start = {0, value, slope};

@@ -10,8 +10,8 @@
 #include "base/minimize.h"
 
 #include "base/lbfgs.h"
-#include "base/line_search.h"
 #include "base/linalg.h"
+#include "base/line_search.h"
 #include "base/memory.h"
 
 #include <assert.h>
@@ -167,7 +167,7 @@ static dpmf_status run_all(walk *w) {
         const int before = w->last.iterations;
         ending end = STUCK;
         TRY(run_once(w, &end));
-        const int gained = w->low_f < w->at.f - level_of(w->at.f), moved = w->last.iterations > before;
+        const int gained = w->low_f<w->at.f - level_of(w->at.f), moved = w->last.iterations> before;
         w->last.converged = end == MET || (end == STUCK && w->last.gradient <= 1e-5 * fmax(1, fabs(w->at.f)));
         if (w->last.converged || end == LIMIT || !(gained || moved)) break;
         if (gained) {

@@ -201,8 +201,7 @@ static dpmf_status report_gap(const dpmf_i_optimum_ascent *s, double start, doub
     return dpmf_i_base_progress(s->run, "optimum", done);
 }
 
-static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_lbfgs *memory, double tolerance,
-                              double barrier) {
+static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_lbfgs *memory, double tolerance, double barrier) {
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {

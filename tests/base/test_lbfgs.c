@@ -104,8 +104,7 @@ static void plain_direction(int64_t n, int used, double *const *s, double *const
             d[i] -= along[k] * y[k][i];
     }
     const int newest = used - 1;
-    const double scale =
-        dpmf_i_base_dot(n, s[newest], y[newest]) / dpmf_i_base_dot(n, y[newest], y[newest]);
+    const double scale = dpmf_i_base_dot(n, s[newest], y[newest]) / dpmf_i_base_dot(n, y[newest], y[newest]);
     for (int64_t i = 0; i < n; i++)
         d[i] *= scale;
     for (int k = 0; k < used; k++) {
