@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limited-memory BFGS (base/lbfgs.c) with a line search that brackets (base/line_search.c).
+ * Limited-memory BFGS (base/descent/lbfgs.c) with a line search that brackets (base/descent/line_search.c).
  *
  * A search that ends without meeting its conditions (against a wall beyond which everything is infinite, f still
  * falling) has often seen lower points: the run starts anew from the lowest one, with an empty memory. Where rounding is
@@ -9,7 +9,12 @@
  */
 #include "base/minimize.h"
 
+<<<<<<< HEAD
 #include "base/lbfgs.h"
+    =======
+#include "base/descent/lbfgs.h"
+#include "base/descent/line_search.h"
+    >>>>>>> s2
 #include "base/linalg.h"
 #include "base/line_search.h"
 #include "base/memory.h"
@@ -20,13 +25,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
-    RUNS = 100,       /* from new starts, each of which must have gained something */
-    PAIRS = 10,       /* of the memory, and */
-    PAST = 5,         /* steps of the decrease rule, where the caller names none */
-    PAST_MAX = 32
-};
+    enum {
+        LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
+        RUNS = 100,       /* from new starts, each of which must have gained something */
+        PAIRS = 10,       /* of the memory, and */
+        PAST = 5,         /* steps of the decrease rule, where the caller names none */
+        PAST_MAX = 32
+    };
 static const double LEVEL = 32 * DBL_EPSILON; /* part of f that rounding may be */
 
 typedef struct place {
@@ -38,7 +43,7 @@ typedef enum ending { MET, LIMIT, STUCK } ending; /* one of the two rules, the i
 typedef struct walk {
     const dpmf_i_base_objective *objective;
     const dpmf_i_base_minimize_options *options;
-    dpmf_i_base_lbfgs memory;
+    dpmf_i_base_descent_lbfgs memory;
     dpmf_i_base_minimum last;
     place at, trial; /* the point that the last step ended on, and the last one tried */
     double *direction;
@@ -81,7 +86,7 @@ static dpmf_status start_walk(walk *w) {
 /* ---- one step ---- */
 
 /* f at one trial of the line search. */
-static dpmf_status try_step(walk *w, dpmf_i_base_line_search *line, dpmf_i_base_line_end *end) {
+static dpmf_status try_step(walk *w, dpmf_i_base_descent_line_search *line, dpmf_i_base_descent_line_end *end) {
     const int64_t n = w->objective->count;
     const double *restrict x = w->at.x, *restrict d = w->direction, step = line->next;
     double *restrict to = w->trial.x;
@@ -89,12 +94,12 @@ static dpmf_status try_step(walk *w, dpmf_i_base_line_search *line, dpmf_i_base_
         to[i] = x[i] + step * d[i];
     TRY(evaluate_at(w, &w->trial));
     if (!isfinite(w->trial.f)) {
-        *end = dpmf_i_base_line_take_wall(line);
+        *end = dpmf_i_base_descent_line_take_wall(line);
         return DPMF_OK;
     }
-    *end = dpmf_i_base_line_take(line, w->trial.f, dpmf_i_base_dot(n, w->trial.gradient, d));
+    *end = dpmf_i_base_descent_line_take(line, w->trial.f, dpmf_i_base_dot(n, w->trial.gradient, d));
     w->level = fabs(w->trial.f - w->at.f) <= level_of(w->trial.f) ? w->level + 1 : 0;
-    if (*end != DPMF_I_BASE_LINE_FOUND && w->trial.f < w->low_f) {
+    if (*end != DPMF_I_BASE_DESCENT_LINE_FOUND && w->trial.f < w->low_f) {
         w->low_f = w->trial.f;
         memcpy(w->low, w->trial.x, (size_t)n * sizeof *w->low);
     }
@@ -107,20 +112,20 @@ static dpmf_status search_line(walk *w, int *found) {
     const double slope = dpmf_i_base_dot(n, w->at.gradient, w->direction);
     /* without a memory the length of the direction says nothing: the first trial has length 1 */
     const double first = w->memory.used > 0 ? 1 : 1 / dpmf_i_base_norm(n, w->direction);
-    dpmf_i_base_line_search line;
-    dpmf_i_base_line_end end = DPMF_I_BASE_LINE_GOES_ON;
+    dpmf_i_base_descent_line_search line;
+    dpmf_i_base_descent_line_end end = DPMF_I_BASE_DESCENT_LINE_GOES_ON;
     *found = 0;
     if (!(slope < 0 && first > 0)) return DPMF_OK; /* rounding has made it no way down */
-    dpmf_i_base_line_start(&line, w->at.f, slope, first);
-    while (end == DPMF_I_BASE_LINE_GOES_ON && w->level < LEVEL_TRIALS)
+    dpmf_i_base_descent_line_start(&line, w->at.f, slope, first);
+    while (end == DPMF_I_BASE_DESCENT_LINE_GOES_ON && w->level < LEVEL_TRIALS)
         TRY(try_step(w, &line, &end));
-    *found = end == DPMF_I_BASE_LINE_FOUND;
+    *found = end == DPMF_I_BASE_DESCENT_LINE_FOUND;
     return DPMF_OK;
 }
 
 static dpmf_status take_step(walk *w) {
     const place last = w->at;
-    dpmf_i_base_lbfgs_remember(&w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
+    dpmf_i_base_descent_lbfgs_remember(&w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
     w->at = w->trial;
     w->trial = last;
     w->last.iterations++;
@@ -148,9 +153,9 @@ static dpmf_status run_once(walk *w, ending *end) {
     int found = 1;
     *end = is_flat(w) ? MET : STUCK;
     (void)falls_too_little(w, 0);
-    dpmf_i_base_lbfgs_forget(&w->memory);
+    dpmf_i_base_descent_lbfgs_forget(&w->memory);
     for (int step = 1; *end == STUCK; step++) {
-        dpmf_i_base_lbfgs_direction(&w->memory, w->at.gradient, w->direction);
+        dpmf_i_base_descent_lbfgs_direction(&w->memory, w->at.gradient, w->direction);
         TRY(search_line(w, &found));
         if (!found) break;
         TRY(take_step(w));
@@ -187,14 +192,14 @@ static dpmf_status create_walk(walk *w) {
     TRY(dpmf_i_base_alloc_doubles(n, "the next gradient", &w->trial.gradient));
     TRY(dpmf_i_base_alloc_doubles(n, "the direction", &w->direction));
     TRY(dpmf_i_base_alloc_doubles(n, "the lowest point", &w->low));
-    return dpmf_i_base_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->memory);
+    return dpmf_i_base_descent_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->memory);
 }
 
 static void free_walk(walk *w) {
     double *const all[] = {w->at.x, w->at.gradient, w->trial.x, w->trial.gradient, w->direction, w->low};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dpmf_i_base_free(all[i]);
-    dpmf_i_base_lbfgs_free(&w->memory);
+    dpmf_i_base_descent_lbfgs_free(&w->memory);
 }
 
 dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const dpmf_i_base_minimize_options *options,

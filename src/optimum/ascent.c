@@ -23,7 +23,7 @@
  */
 #include "optimum/ascent.h"
 
-#include "base/lbfgs.h"
+#include "base/descent/lbfgs.h"
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "workload/workload.h"
@@ -201,7 +201,12 @@ static dpmf_status report_gap(const dpmf_i_optimum_ascent *s, double start, doub
     return dpmf_i_base_progress(s->run, "optimum", done);
 }
 
+<<<<<<< HEAD
 static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_lbfgs *memory, double tolerance, double barrier) {
+=======
+static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfgs *memory, double tolerance,
+                              double barrier) {
+>>>>>>> s2
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -219,19 +224,19 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_lbfgs *memor
         TRY(report_gap(s, start, tolerance));
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
-            dpmf_i_base_lbfgs_forget(memory);
+            dpmf_i_base_descent_lbfgs_forget(memory);
             TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left another point's values behind */
             value = objective(s, s->y, barrier, s->gradient);
         } else if (!moved) {
             if (memory->used == 0) break; /* not even along the gradient */
-            dpmf_i_base_lbfgs_forget(memory);
+            dpmf_i_base_descent_lbfgs_forget(memory);
         }
         /* far from the top a rule of few nodes will do */
         double rule = fmax(finest, fmin(1e-3, 1e-3 * dpmf_i_optimum_ascent_gap(s)));
-        dpmf_i_base_lbfgs_direction(memory, s->gradient, s->direction);
+        dpmf_i_base_descent_lbfgs_direction(memory, s->gradient, s->direction);
         TRY(search_line(s, rule, barrier, &value, &moved));
         if (!moved) continue;
-        dpmf_i_base_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
+        dpmf_i_base_descent_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
         swap(&s->y, &s->next);
         swap(&s->gradient, &s->next_gradient);
         if (rule <= finest && s->spread < 0.05 * s->here) break; /* what is left is the error of phi */
@@ -240,11 +245,11 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_lbfgs *memor
 }
 
 dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_optimum_ascent *s, double tolerance, int near) {
-    dpmf_i_base_lbfgs memory = {0};
+    dpmf_i_base_descent_lbfgs memory = {0};
     s->lower = 0;
     s->upper = INFINITY;
-    TRY(dpmf_i_base_lbfgs_create(s->unknowns, PAIRS, &memory));
+    TRY(dpmf_i_base_descent_lbfgs_create(s->unknowns, PAIRS, &memory));
     dpmf_status status = climb_dual(s, &memory, tolerance, !s->max_loss ? 0 : near ? BARRIER_NEAR : BARRIER);
-    dpmf_i_base_lbfgs_free(&memory);
+    dpmf_i_base_descent_lbfgs_free(&memory);
     return status;
 }

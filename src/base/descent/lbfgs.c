@@ -9,7 +9,7 @@
  * pass (add_and_dot), so that each pass reads three vectors where two would read four. Vectors lie at a distance that
  * is no multiple of a page: loads behind stores with the same last twelve bits of the address would wait for them.
  */
-#include "base/lbfgs.h"
+#include "base/descent/lbfgs.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -22,9 +22,9 @@ enum {
     LANES = 8     /* doubles of a cache line, and running sums side by side */
 };
 
-dpmf_status dpmf_i_base_lbfgs_create(int64_t n, int pairs, dpmf_i_base_lbfgs *out) {
-    dpmf_i_base_lbfgs m = {.n = n, .pairs = pairs};
-    assert(n >= 1 && pairs >= 1 && pairs <= DPMF_I_BASE_LBFGS_PAIRS_MAX);
+dpmf_status dpmf_i_base_descent_lbfgs_create(int64_t n, int pairs, dpmf_i_base_descent_lbfgs *out) {
+    dpmf_i_base_descent_lbfgs m = {.n = n, .pairs = pairs};
+    assert(n >= 1 && pairs >= 1 && pairs <= DPMF_I_BASE_DESCENT_LBFGS_PAIRS_MAX);
     m.stride = (n + LANES - 1) / LANES * LANES + LANES;
     if (m.stride % 512 == 0) m.stride += LANES;
     TRY(dpmf_i_base_alloc_doubles(2 * pairs * m.stride, "the optimizer's memory", &m.vectors));
@@ -32,20 +32,20 @@ dpmf_status dpmf_i_base_lbfgs_create(int64_t n, int pairs, dpmf_i_base_lbfgs *ou
     return DPMF_OK;
 }
 
-void dpmf_i_base_lbfgs_free(dpmf_i_base_lbfgs *m) {
+void dpmf_i_base_descent_lbfgs_free(dpmf_i_base_descent_lbfgs *m) {
     dpmf_i_base_free(m->vectors);
-    *m = (dpmf_i_base_lbfgs){0};
+    *m = (dpmf_i_base_descent_lbfgs){0};
 }
 
-void dpmf_i_base_lbfgs_forget(dpmf_i_base_lbfgs *m) {
+void dpmf_i_base_descent_lbfgs_forget(dpmf_i_base_descent_lbfgs *m) {
     m->used = 0;
 }
 
-static double *step_of(const dpmf_i_base_lbfgs *m, int64_t i) {
+static double *step_of(const dpmf_i_base_descent_lbfgs *m, int64_t i) {
     return m->vectors + i * m->stride;
 }
 
-static double *change_of(const dpmf_i_base_lbfgs *m, int64_t i) {
+static double *change_of(const dpmf_i_base_descent_lbfgs *m, int64_t i) {
     return m->vectors + (m->pairs + i) * m->stride;
 }
 
@@ -74,8 +74,8 @@ static double add_and_dot(int64_t n, double factor, const double *x, double scal
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7])) + rest;
 }
 
-void dpmf_i_base_lbfgs_direction(const dpmf_i_base_lbfgs *m, const double *gradient, double *d) {
-    double along[DPMF_I_BASE_LBFGS_PAIRS_MAX], last = 0;
+void dpmf_i_base_descent_lbfgs_direction(const dpmf_i_base_descent_lbfgs *m, const double *gradient, double *d) {
+    double along[DPMF_I_BASE_DESCENT_LBFGS_PAIRS_MAX], last = 0;
     for (int64_t i = 0; i < m->n; i++)
         d[i] = -gradient[i];
     if (m->used == 0) return;
@@ -96,8 +96,8 @@ void dpmf_i_base_lbfgs_direction(const dpmf_i_base_lbfgs *m, const double *gradi
     }
 }
 
-void dpmf_i_base_lbfgs_remember(dpmf_i_base_lbfgs *m, const double *x, const double *gradient, const double *next,
-                                const double *next_gradient) {
+void dpmf_i_base_descent_lbfgs_remember(dpmf_i_base_descent_lbfgs *m, const double *x, const double *gradient,
+                                        const double *next, const double *next_gradient) {
     const int64_t i = m->turn % m->pairs;
     double *restrict step = step_of(m, i), *restrict change = change_of(m, i);
     for (int64_t j = 0; j < m->n; j++) {
