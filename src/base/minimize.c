@@ -9,14 +9,9 @@
  */
 #include "base/minimize.h"
 
-<<<<<<< HEAD
-#include "base/lbfgs.h"
-    =======
 #include "base/descent/lbfgs.h"
 #include "base/descent/line_search.h"
-    >>>>>>> s2
 #include "base/linalg.h"
-#include "base/line_search.h"
 #include "base/memory.h"
 
 #include <assert.h>
@@ -25,13 +20,13 @@
 #include <stdio.h>
 #include <string.h>
 
-    enum {
-        LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
-        RUNS = 100,       /* from new starts, each of which must have gained something */
-        PAIRS = 10,       /* of the memory, and */
-        PAST = 5,         /* steps of the decrease rule, where the caller names none */
-        PAST_MAX = 32
-    };
+enum {
+    LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
+    RUNS = 100,       /* from new starts, each of which must have gained something */
+    PAIRS = 10,       /* of the memory, and */
+    PAST = 5,         /* steps of the decrease rule, where the caller names none */
+    PAST_MAX = 32
+};
 static const double LEVEL = 32 * DBL_EPSILON; /* part of f that rounding may be */
 
 typedef struct place {

@@ -26,13 +26,8 @@ static outcome search_along(line *phi, double first) {
         phi(o.step, &o.value, &o.slope);
         o.trials++;
         o.walls += !isfinite(o.value);
-<<<<<<< HEAD
-        o.end =
-            isfinite(o.value) ? dpmf_i_base_line_take(&search, o.value, o.slope) : dpmf_i_base_line_take_wall(&search);
-=======
         o.end = isfinite(o.value) ? dpmf_i_base_descent_line_take(&search, o.value, o.slope)
                                   : dpmf_i_base_descent_line_take_wall(&search);
->>>>>>> s2
         assert_true(o.trials <= 40);
     }
     return o;
