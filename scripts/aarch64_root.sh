@@ -4,9 +4,9 @@
 place=$PWD/build/aarch64
 root=$place/root
 libraries=$root/usr/lib/aarch64-linux-gnu
-# The last four are for wheels: scripts/build_wheels.sh.
+# The last five are for wheels: scripts/build_wheels.sh.
 scripts/unpack_debian.sh arm64 "$place" libssl-dev libcjson-dev libopenblas-dev libopenblas-pthread-dev liblapacke-dev \
-    libcmocka-dev zlib1g-dev libopenblas-serial-dev python3 libstdc++6 src:cjson
+    libcmocka-dev zlib1g-dev libopenblas-serial-dev python3 libstdc++6 opencl-c-headers src:cjson
 # What the packages' own scripts would have set up.
 for name in libblas.so.3 liblapack.so.3 libopenblas.so.0 libopenblas.so; do
     ln -sf "openblas-pthread/$name" "$libraries/$name"

@@ -94,9 +94,10 @@ build_wheel() { # architecture, folder with bundle, further options of pip
     local raw=$work/raw-$1
     rm -rf "$raw"
     run_logged "build-$1.log" "$tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps --wheel-dir "$raw" \
-        -C build-dir="$work/build-$1" -C cmake.define.DPMF_BUNDLE="$2/bundle" "${@:3}" "$work"/source/dpmf-*
-    # The lowest platform that it proves to be good for is in the name that it gives.
-    run_logged "repair-$1.log" env PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --wheel-dir "$dist" "$raw"/*.whl
+        -C build-dir="$work/build-$1" -C cmake.define.DPMF_BUNDLE="$2/bundle" -C cmake.define.DPMF_DEVICE=ON "${@:3}" "$work"/source/dpmf-*
+    # The lowest platform that it proves to be good for is in the name that it gives. libdpmf_device finds libdpmf by its name, because
+    # the package has loaded it: no second copy.
+    run_logged "repair-$1.log" env PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libdpmf.so.*' --wheel-dir "$dist" "$raw"/*.whl
 }
 
 status=0 cases=""

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Can this wheel be published? check_wheel.py WHEEL... | --self-test
 
-For any Python 3 on a manylinux platform; one library, which needs the C library alone, has no search path and exports what
-tests/symbols.txt lists and nothing else; the licences of all that is inside; a README without relative links. Needs readelf and nm.
+For any Python 3 on a manylinux platform; libdpmf, which needs the C library alone and exports what tests/symbols.txt lists and
+nothing else; libdpmf_device, which needs libdpmf besides and exports what its header declares; no search paths; the licences of all
+that is inside; a README without relative links. Needs readelf and nm.
 """
 import pathlib
 import re
@@ -14,23 +15,32 @@ import zipfile
 
 from checking import report
 
-SYMBOLS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "symbols.txt"
+TOP = pathlib.Path(__file__).resolve().parents[1]
 NEEDED = re.compile(r"lib(c|m|gcc_s)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+")
+CORE, DEVICE = "dpmf/libdpmf.so", "dpmf/libdpmf_device.so"
+CORE_NAME = re.compile(r"libdpmf\.so\.\d+")  # which the package has loaded before it loads the device's
 LICENCES = ["libcjson", "liblapacke", "libopenblas-serial", "libssl", "zlib1g"]
 LARGEST = 100 << 20  # what PyPI accepts without asking
 
 
-def check_library(path, symbols):
+def exported():
+    """The symbols of each library."""
+    declared = re.findall(r"\b(dpmf_device_[a-z0-9_]+)\(", "\n".join(
+        re.findall(r"^DPMF_API[^;]*;", (TOP / "include" / "dpmf_device.h").read_text(encoding="utf-8"), re.M)))
+    return {CORE: set((TOP / "tests" / "symbols.txt").read_text(encoding="utf-8").split()), DEVICE: set(declared)}
+
+
+def check_library(name, path, symbols):
     dynamic = subprocess.run(["readelf", "-dW", path], stdout=subprocess.PIPE, check=True).stdout.decode()
-    for name in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
-        if not NEEDED.fullmatch(name):
-            yield "needs %s" % name
+    for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+        if not NEEDED.fullmatch(needed) and not (name == DEVICE and CORE_NAME.fullmatch(needed)):
+            yield "needs %s" % needed
     if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
         yield "has a search path"
     listed = subprocess.run(["nm", "-D", "--defined-only", path], stdout=subprocess.PIPE, check=True).stdout.decode()
     found = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
-    for name in sorted(found ^ symbols):
-        yield "%s %s" % ("exports" if name in found else "does not export", name)
+    for symbol in sorted(found ^ symbols):
+        yield "%s %s" % ("exports" if symbol in found else "does not export", symbol)
 
 
 def check_text(names, metadata):
@@ -46,7 +56,7 @@ def check_text(names, metadata):
 
 
 def check(wheel, symbols):
-    """What is wrong with the wheel, one line each."""
+    """What is wrong with the wheel, one line each; `symbols` has those of each library."""
     wheel = pathlib.Path(wheel)
     if not re.fullmatch(r"dpmf-[0-9.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name):
         yield "its tag is not py3-none-manylinux_2_*"
@@ -55,10 +65,10 @@ def check(wheel, symbols):
     with zipfile.ZipFile(wheel) as file, tempfile.TemporaryDirectory() as folder:
         names = file.namelist()
         libraries = [name for name in names if ".so" in name]
-        if libraries != ["dpmf/libdpmf.so"]:
+        if sorted(libraries) != sorted(symbols):
             yield "has the libraries %s" % libraries
         for name in libraries:
-            yield from check_library(file.extract(name, folder), symbols)
+            yield from check_library(name, file.extract(name, folder), symbols.get(name, symbols[CORE]))
         metadata = [name for name in names if name.endswith(".dist-info/METADATA")]
         yield from check_text(names, file.read(metadata[0]).decode() if metadata else "")
 
@@ -75,7 +85,7 @@ def self_test():
             file.write(library, "dpmf/other.so")
             file.writestr("dpmf-1.0.0.dist-info/licenses/LICENSE", "")
             file.writestr("dpmf-1.0.0.dist-info/METADATA", "Name: dpmf\n\n# dpmf\n[a](b.md) [c](https://host.example)\n")
-        found = list(check(path, {"dpmf_one", "dpmf_two"}))
+        found = list(check(path, {CORE: {"dpmf_one", "dpmf_two"}}))
     expected = ["its tag", "has the libraries", "needs libz", "has a search path", "does not export dpmf_two", "exports f"]
     expected += ["exports other", *("has no licences/bundled/" + name for name in LICENCES), "README has the link b.md"]
     missed = [words for words in expected if not any(line.startswith(words) for line in found)]
@@ -86,7 +96,7 @@ def self_test():
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
-    symbols = set(SYMBOLS.read_text(encoding="utf-8").split())
+    symbols = exported()
     return report(["%s: %s" % (wheel, line) for wheel in arguments for line in check(wheel, symbols)])
 
 

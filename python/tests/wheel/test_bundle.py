@@ -27,6 +27,13 @@ more_files, more_threads = state()
 print(json.dumps([sorted(more_files - files), more_threads - threads]))
 """
 
+DEVICE = """
+import dpmf.device
+dpmf.device.Functions()
+with open("/proc/self/maps") as file:
+    print(*sorted({line.split()[-1].rpartition("/")[2] for line in file if "libdpmf" in line}))
+"""
+
 ROWS = """
 import hashlib
 mechanism = dpmf.optimize("dense", 40, "momentum:0.9", participation="cyclic:4,10", sigma=1.0)
@@ -48,6 +55,9 @@ class Bundle(Case):
         self.assertEqual([name for name in files if ".cpython-" not in name and not name.endswith("/dpmf/libdpmf.so")], [])
         self.assertIn("libdpmf.so", " ".join(files))
         self.assertEqual(threads, 0)
+
+    def test_the_library_for_devices_uses_the_same_libdpmf(self):
+        self.assertEqual(python("-c", DEVICE).split(), ["libdpmf.so", "libdpmf_device.so"])
 
     def test_calls_in_several_threads_give_what_one_gives(self):
         alone = [lapack(seed) for seed in range(4)]
