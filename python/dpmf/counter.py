@@ -43,7 +43,7 @@ class Counter(Object):
     clip_rows   each row is the contribution of one unit, and is scaled down to `clip`; the number of scaled rows is not reported
 
     Rows and noise are added as whole numbers in 128 bits, the same bits as those of the program and of C. With a state file
-    the sums are on the disk before `add` or `extend` returns: one sync per call, so many rows at once are much faster. The
+    the sums are on the disk before `add` or `extend` returns: one sync per call, so adding rows in groups is much faster. The
     file is as secret as the data.
 
     A mechanism whose guarantee needs sampling is refused: a count does no sampling.
