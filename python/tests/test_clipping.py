@@ -198,7 +198,7 @@ class Telling(Case):
             end()
             private.step(x, y, units=range(B))
             self.assertEqual((len(heard), private.progress), (1, 0.1))
-            self.assertIn("without noise: clipped fractions, mean losses", private.statement())
+            self.assertIn("no noise: clipped fractions, mean losses", private.statement())
 
     def test_what_cannot_be_told_is_refused(self):
         self.refused(dpmf.ArgumentError, "tell = 'norms'", make, "mlp", "per-example", tell="norms")
