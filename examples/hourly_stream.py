@@ -4,7 +4,7 @@
 
     hourly_stream.py [--csv] [--years 5] [--seed 1] > hours.txt
 
-One number a line, or with --csv a header and the time beside it. A private running count of it, whose end nobody has to
+One number per line, or with --csv a header and the time beside it. A private running count of it, whose end nobody has to
 know, and questions on it:
 
     dpmf evaluate --family unbounded --steps 1e12 -o endless.dpmf

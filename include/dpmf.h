@@ -1209,8 +1209,8 @@ DPMF_API void dpmf_noise_free(dpmf_noise *noise);
  * (DPMF_ERROR_ARGUMENT) and after fork() in the child (DPMF_ERROR_UNSUPPORTED) included. Never allocates.
  *
  * With a state file the row's number is on the disk before the caller gets the row. A program that ended in between, or
- * before it asked for another row, leaves that last row in doubt; a stream that finds one so is at the row after it and
- * gives nothing until dpmf_noise_seek has said whether the row had arrived. A state file that could not be written ends
+ * before it asked for another row, leaves that last row in doubt; a stream that finds such a row is at the row after it and
+ * gives nothing until you call dpmf_noise_seek to decide whether the row had arrived. A state file that could not be written ends
  * the stream.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row);

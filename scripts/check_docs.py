@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the pages: every relative link leads to a file, every #anchor to a heading, the index names every page, and the
-README has at most 200 lines.
+"""Checks the pages: every relative link leads to a file, every #anchor to a heading, the index names every page, the README
+has at most 200 lines, and nobody uses the words that CONTRIBUTING asks to avoid.
 
     check_docs.py [ROOT]
     check_docs.py --self-test
@@ -13,6 +13,20 @@ import tempfile
 
 README_LINES = 200
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+#: The plainest cases of the table in CONTRIBUTING.md, section Words, which is left out itself.
+AVOID = re.compile("|".join((
+    r"\b(?:says?|said|saying) (?:how|what|why|which|who|whose|where|when|whether)\b",
+    r"\b(?:who|what|which)ever\b",
+    r"\bso many\b",
+    r"\b(?:once|steps?|bytes|lines?|numbers?|rows?|files?|seconds?|[mnµ]?s|operations|counts?|one)"
+    r" an? (?:step|epoch|row|line|column|unit|second|coordinate|parameter|process|number|call|node|block|weight)\b",
+    r"\bsee to\b",
+    r"\bthat really (?:are|is)\b",
+    r"\bgone on\b|\b(?:go|goes|going) on (?:with|from|where|after|at|in)\b",
+    r"\bbe had\b|\bhanded out\b",
+    r"\b(?:anew|afresh)\b|\bmend(?:ed|s)?\b",
+)))
+WORDS = re.compile(r"^## Words\n.*?(?=^## |\Z)", re.M | re.S)
 
 
 def without_code(text):
@@ -43,10 +57,18 @@ def link_problems(page):
             yield "%s: no such heading: %s" % (page, target)
 
 
+def word_problems(page):
+    text = WORDS.sub(lambda part: "\n" * part.group().count("\n"), page.read_text(encoding="utf-8"))
+    for number, line in enumerate(text.split("\n"), 1):
+        for found in AVOID.findall(re.sub(r"`[^`]*`", "", line)):
+            yield "%s:%d: '%s': CONTRIBUTING.md, Words, has better ones" % (page, number, found)
+
+
 def problems(root):
     pages = sorted(root.glob("*.md")) + sorted((root / "docs").glob("*.md")) + sorted(root.glob("*/README.md"))
     for page in pages:
         yield from link_problems(page)
+        yield from word_problems(page)
     index = root / "docs" / "index.md"
     named = set(LINK.findall(index.read_text(encoding="utf-8"))) if index.exists() else set()
     for page in sorted((root / "docs").glob("*.md")):
@@ -69,6 +91,13 @@ def self_test():
                             ("\n" * 201, "201 lines")):
             (root / "README.md").write_text(text)
             assert any(words in problem for problem in problems(root)), text
+        for text, words in (("It says how.", "says how"), ("whatever it is", "whatever"), ("8 bytes a row", "bytes a row"),
+                            ("It goes on\nand goes on from there", "README.md:2: 'goes on from'")):
+            (root / "README.md").write_text(text)
+            assert any(words in problem for problem in problems(root)), text
+        for text in ("`says how`", "## Words\n| x | says how |\n", "It says so. A row of a line, one a day."):
+            (root / "README.md").write_text(text)
+            assert list(problems(root)) == [], (text, list(problems(root)))
         (root / "docs" / "new.md").write_text("x")
         assert any("does not name new.md" in problem for problem in problems(root))
     return 0

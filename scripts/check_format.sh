@@ -25,5 +25,5 @@ for file in "${files[@]}"; do
         failed=1
     fi
 done
-if [ $failed = 1 ]; then echo "make format mends them" >&2; fi
+if [ $failed = 1 ]; then echo "run make format to fix them" >&2; fi
 exit $failed

@@ -20,7 +20,7 @@ MODEL = ("--model", "softmax")
 
 
 def dpmf(*arguments, expect=0):
-    """Runs the program and says how it was called if it fails."""
+    """Runs the program and prints the command if it fails."""
     command = [sys.argv[1], *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != expect:

@@ -3,7 +3,7 @@
 """Writes docs/cli.md from the program's help and docs/c-api.md from include/dpmf.h.
 
     generate_reference.py DPMF            write both; DPMF is the program
-    generate_reference.py DPMF --check    say whether they are current
+    generate_reference.py DPMF --check    check that they are current
 """
 import pathlib
 import re

@@ -39,7 +39,7 @@ const verb_tour tours[VERB_TOTAL] = {
     [VERB_COUNT] = {.first = {{OPTION_KEY_FILE, "--key-file count.key"},
                               {OPTION_COLUMNS, "--columns 3"},
                               {OPTION_CLIP, "--clip 1"},
-                              {OPTION_INPUT, "--input daily.txt"},
+                              {OPTION_FOLLOW, "--follow daily.txt"},
                               {OPTION_OUT, "-o totals.txt"}},
                     .out = "write there instead of to standard output: the file appears when it is complete or, with a "
                            "state file, grows line by line"},

@@ -5,7 +5,7 @@
     found = dpmf.audit.run(mechanism, through="train")    # through the library's trainer
     found = dpmf.audit.torch_run(mechanism)               # through dpmf.torch: its sampler, clipping, noise and step
 
-Each makes a run of its own with data and a key that are thrown away; nothing here looks into a run of yours.
+Each makes a separate run with data and a key that are thrown away; nothing here looks into your own runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Audit(NamedTuple):
     """What an audit found.
 
     epsilon_lower      holds with the confidence; the larger of epsilon_guesses and epsilon_gaussian
-    epsilon_guesses    from the number of right guesses, whatever the noise is like
+    epsilon_guesses    from the number of right guesses; holds for any kind of noise
     epsilon_gaussian   from the size of the noise, if that is normal
     tpr, fpr           part of the canaries that are found when that part of the others, at most 1%, is accused
     scores, included   of each canary
@@ -98,7 +98,7 @@ def run(
     """Canaries through the noise stream, or through the library's trainer.
 
     epsilon, delta   the claim; None: the mechanism's
-    noise_factor     other than 1: the run has so many times the noise, and the audit must notice
+    noise_factor     other than 1: the noise of the run is multiplied by it, and the audit must notice
     key              None: a fresh one, for this run only. For tests: never that of another run
 
     >>> from dpmf import evaluate, testing_key
@@ -144,7 +144,7 @@ def from_releases(
 
     included   canaries booleans: by a fair coin, in or not (adjacency replace-one: one form or its opposite)
     taken      canaries x steps booleans: the steps in which the sampler took the canary, in or out
-    released   canaries x steps numbers: what the released sums have along each canary, in clip norms
+    released   canaries x steps numbers: the parts of the released sums along each canary, in clip norms
     """
     values = numbers(released, "released")
     coins, steps = np.asarray(included, dtype=np.uint8), np.asarray(taken, dtype=np.uint8)
@@ -169,7 +169,7 @@ def from_releases(
 
 
 def _toss(count: int, key: bytes) -> np.ndarray:
-    """Fair coins: a step of Poisson sampling with probability 1/2, under a label of its own."""
+    """Which canaries are in: a step of Poisson sampling with probability 1/2, under its own label."""
     included = np.zeros(count, dtype=bool)
     included[next(iter(Sampler("poisson:0.5", count, 1, key, "dpmf audit coins")))] = True
     return included

@@ -30,23 +30,23 @@ RELEASES = {
 class Counter(Object):
     """Publishes running sums of a stream of numbers, each with its standard deviation, as `dpmf count` does.
 
-    mechanism   its workload says what is summed: "prefix" gives running sums, "decay:L" sums that forget
+    mechanism   its workload determines the sums: "prefix" gives running sums, "decay:L" sums that forget
     clip        the most, in l2 norm, that one unit adds to a row
     columns     numbers of a row
     key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as long
                 as the counter, which then cannot be resumed
-    state       the path of a state file, with which the next program goes on where this one was, whatever ended it. None: the
+    state       the path of a state file: the next program resumes where this one was, no matter how it ended. None: the
                 key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
     label       a name of this run: runs of other names get other noise from the same key
     release     "auto": exact wherever the mechanism has an exact release (docs/exactness.md); "exact": or it is refused;
                 "plain": noise in floating point
-    clip_rows   each row is what one unit adds, and is scaled down to `clip`; how many were is not said
+    clip_rows   each row is the contribution of one unit, and is scaled down to `clip`; the number of scaled rows is not reported
 
     Rows and noise are added as whole numbers in 128 bits, the same bits as those of the program and of C. With a state file
-    the sums are on the disk before `add` or `extend` returns: one sync a call, so that many rows at once are much faster. The
+    the sums are on the disk before `add` or `extend` returns: one sync per call, so adding rows in groups is much faster. The
     file is as secret as the data.
 
-    A mechanism whose guarantee rests on sampling is refused: whoever counts does no sampling.
+    A mechanism whose guarantee needs sampling is refused: a count does no sampling.
 
     >>> from dpmf import evaluate, testing_key
     >>> counter = Counter(evaluate("toeplitz", 365, sigma=1.0), clip=1.0, key=testing_key(1))
@@ -108,7 +108,7 @@ class Counter(Object):
 
     @property
     def step(self) -> int:
-        """Rows that have been counted, by whichever program."""
+        """Rows that have been counted, by any program."""
         return c.dpmf_counter_step(self._handle)
 
     @property

@@ -54,16 +54,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Design:
-    """The report of a design: what was compared, what was chosen, and why.
+    """The report of a design: the candidates, the choice, and the reason.
 
-    It goes with its mechanism through pickle, and through `save` and `load` in a file of its own beside the mechanism's, whose
-    name ends in .design. Nothing relies on what it says: it is a report, and the mechanism's figures are what is confirmed.
+    It goes with its mechanism through pickle, and through `save` and `load` in a separate file beside the mechanism's, whose
+    name ends in .design. Nothing relies on it: it is only a report, and the mechanism's figures are confirmed separately.
     """
 
     candidates: Tuple[Candidate, ...]  #: least noise first
     chosen: int  #: its place among the candidates
     why: str
-    warnings: Tuple[str, ...]  #: what to see to, so that the guarantee holds
+    warnings: Tuple[str, ...]  #: what to take care of, so that the guarantee holds
     privacy: Privacy
     said: str = field(repr=False)
 
@@ -173,7 +173,7 @@ def design(
     steps, epochs    of the run; federated: the participations of one user
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
-                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all but what is simulated
+                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation
     families         names of those to compare; None: every one that applies
     measure          True: time the noise of every candidate here and refuse those above max_overhead. Without it the same
                      call gives the same mechanism everywhere

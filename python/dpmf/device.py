@@ -109,7 +109,7 @@ _functions: Optional[Functions] = None
 
 
 def open_device(name: str) -> Tuple[Any, Any]:
-    """(functions, device): compiled and compared with the library once a process, and kept."""
+    """(functions, device): compiled and compared with the library once per process, and kept."""
     global _functions
     with _lock:
         if _functions is None:
@@ -152,7 +152,7 @@ class DeviceStream(NoiseStream):
     prefetch    rows may be made ahead (`ahead`); one more row of the device's memory
 
     The other arguments are those of NoiseStream; `lookahead`, `scratch` and `threads` have no meaning here. Arrays may be
-    float32, bfloat16 or float16, one type a call: sums are made in float32 and rounded once more. On "cuda" they are CUDA
+    float32, bfloat16 or float16, one type per call: sums are made in float32 and rounded once more. On "cuda" they are CUDA
     tensors of that device, the work goes into torch's current stream, and nothing waits for it; a row is then bound to its
     sum only if `bind_sum` is called, because a digest of the sum would have to be waited for. On "opencl" they are NumPy
     arrays or tensors in the processor's memory.
@@ -231,7 +231,7 @@ class DeviceStream(NoiseStream):
         return super().next()
 
     def fill_(self, arrays: Any) -> None:
-        """The next row in place of what the array, one, holds."""
+        """Writes the next row over the contents of the array."""
         with self._lock:
             segments = self._segments(arrays)
             if len(segments) != 1:
@@ -239,7 +239,7 @@ class DeviceStream(NoiseStream):
             self._calls.dpmf_noise_next(self._handle, segments[0].memory)
 
     def ahead(self, stream: Any = None) -> None:
-        """Makes the next row now, in torch's current stream or another torch.cuda.Stream: while gradients are computed, say."""
+        """Makes the next row now, in torch's current stream or another torch.cuda.Stream, while gradients are computed."""
         with self._lock:
             at = stream.cuda_stream if stream is not None else self._current_stream()
             self._calls.functions.noise_ahead(self._handle, at)

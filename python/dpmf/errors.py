@@ -33,7 +33,7 @@ class FileError(Error, OSError):
 
 
 class FormatError(Error, ValueError):
-    """A file is not what it should be, or its digest does not match."""
+    """A file has the wrong format, or its digest does not match."""
 
 
 class NumericalError(Error, ArithmeticError):

@@ -44,7 +44,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of a mechanism, computed again. `ok` is None where it was not checked, and `how` says why."""
+    """One figure of a mechanism, computed again. `ok` is None if it was not checked, and `how` gives the reason."""
 
     name: str
     ok: Optional[bool]

@@ -5,8 +5,8 @@
     optimizer = optax.chain(noise, optax.sgd(0.1, momentum=0.9))
 
 Rows are made by the library on the host, in a callback that is a function of the step (and, with a state file, of the sum):
-whatever XLA repeats, leaves out or orders otherwise, step t gets row t. The step is in optax's state, so that whoever restores
-that state goes on where the noise was.
+step t gets row t even if XLA repeats, leaves out or reorders calls. The step is in optax's state: restore that state to resume where
+the noise was.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Ledger:
         """Enters a run of the mechanism with this key, on the disk before it returns; False: it was in it already.
 
         Raises, and enters nothing, when the budget would be passed: release nothing then. `binding` tells runs of one key
-        and mechanism apart whose noise is not the same (a trainer's options, say).
+        and mechanism apart whose noise is not the same (for example, a trainer's options).
         """
         receipt = abi.dpmf_ledger_receipt()
         with KeyBuffer(key) as secret, run_options(threads) as run:
@@ -80,7 +80,7 @@ class Ledger:
     ) -> bool:
         """Enters a run without a mechanism, as `account(sigma, **account)` has it; `name` tells it from others.
 
-        Without a name it is a run of its own.
+        Without a name it is a separate run.
         """
         receipt, given = abi.dpmf_ledger_receipt(), account_options(**account)
         with run_options() as run:

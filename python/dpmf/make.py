@@ -131,7 +131,7 @@ def evaluate(
 
     bands, nu, stamps, decoder, column_normalize    of a family that is named; as it needs them
     epsilon and delta, or sigma                     the first calibrate it
-    others                                          what the guarantee assumes, and what is computed
+    others                                          assumptions of the guarantee, and what to compute
 
     >>> evaluate("identity", 16, participation="cyclic:2,8").sensitivity.value ** 2
     2.0000000000000004
@@ -194,7 +194,7 @@ def optimize(
     """The best strategy of a family: one of `families()` that can be optimized.
 
     bands to tolerance    of the search
-    the rest              of the mechanism, as in `evaluate`. `Mechanism.certificate` says how the search ended
+    the rest              of the mechanism, as in `evaluate`. `Mechanism.certificate` has the outcome of the search
 
     >>> m = optimize("tvblt", 1000, buffers=4)
     >>> m.buffers, m.ratio < 1.001

@@ -36,7 +36,7 @@ Progress = Optional[Callable[[str, float], Any]]
 class Mechanism(Shown, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
-    `certificate` says how the search of `optimize` ended, `design` is the report of `design`; None for others.
+    `certificate` has the outcome of the search of `optimize`, `design` is the report of `design`; None for others.
 
     >>> from dpmf import evaluate
     >>> m = evaluate("toeplitz", 100, epsilon=1.0, delta=1e-6)
@@ -97,7 +97,7 @@ class Mechanism(Shown, Filed, Object):
 
     @property
     def sampling(self) -> str:
-        """How batches must be drawn for the guarantee to hold; "none": as the participation says."""
+        """How batches must be drawn for the guarantee to hold; "none": as in the participation."""
         return sampling_text(c.dpmf_mechanism_sampling(self._handle))
 
     @property
@@ -173,7 +173,7 @@ class Mechanism(Shown, Filed, Object):
     def confirm(self, threads: int = 0, progress: Progress = None) -> None:
         """Raises unless it keeps what it claims: a file's sensitivity and epsilon are computed from its coefficients.
 
-        A digest proves that a file is whole, not that it is true: whoever changes a file can compute a new one. All that
+        A digest proves that a file is complete, not that it is true: somebody who changes a file can compute a new one. All that
         rely on a guarantee (privacy, epsilon, noise, dpmf.torch, dpmf.opacus, Counter) ask this first. The answer is kept,
         and a mechanism that this process made needs none.
         """
@@ -217,7 +217,7 @@ class Mechanism(Shown, Filed, Object):
     def first(self, steps: int, delta: Optional[float] = None, threads: int = 0) -> Privacy:
         """The guarantee of the first `steps` steps alone, for an end that was fixed before the run.
 
-        Whoever looked at what was released, or at the data, to decide when to stop states the epsilon of the whole run:
+        If you looked at what was released, or at the data, to decide when to stop, state the epsilon of the whole run:
         it covers every way of stopping.
 
         >>> from dpmf import evaluate
@@ -255,7 +255,7 @@ class Mechanism(Shown, Filed, Object):
     def observed_sensitivity(
         self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike"
     ) -> "tuple[Sensitivity, int]":
-        """(sensitivity of the run that happened, the unit that has it), from a log of who (unit) took part when (step).
+        """(sensitivity of the actual run, the unit that has it), from a log of who (unit) took part when (step).
 
         >>> from dpmf import evaluate
         >>> m = evaluate("identity", 10, participation="cyclic:2,5")
@@ -280,9 +280,9 @@ class Mechanism(Shown, Filed, Object):
     def observed_privacy(
         self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike", delta: Optional[float] = None
     ) -> Privacy:
-        """The guarantee of the run that happened, from a log of who (unit) took part when (step).
+        """The guarantee of the actual run, from a log of who (unit) took part when (step).
 
-        The noise is what it is; how far a unit could move the run follows from its own steps. So sigma becomes sigma x
+        The noise is fixed; how far a unit could move the run follows from its own steps. So sigma becomes sigma x
         (the sensitivity that was designed for) / (the one that was observed), and nothing is claimed for sampling.
 
         >>> from dpmf import evaluate
@@ -319,7 +319,7 @@ class Mechanism(Shown, Filed, Object):
         scratch: Any = None,
         threads: int = 0,
     ) -> "NoiseStream":
-        """The stream of rows that a run adds; NoiseStream says what the options are."""
+        """The stream of rows that a run adds; the options are those of NoiseStream."""
         given = locals()
         from .noise import SHARD, STREAM, NoiseStream
 

@@ -57,14 +57,14 @@ def a_mechanism(value: Any) -> "Mechanism":
 class NoiseStream(Saved, Object):
     """Rows of noise, row t for the sum of the clipped gradients of step t: clip x sigma x sensitivity x row t of W Z.
 
-    mechanism   what the rows come from
-    shapes      the numbers of a row: an int, or a sequence of shapes, arrays or tensors (a model's parameters)
+    mechanism   the mechanism of the rows
+    shapes      the numbers in a row: an int, or a sequence of shapes, arrays or tensors (a model's parameters)
     clip_norm   the l2 norm to which each unit's gradient is clipped
     key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as
                 long as the stream, so that the run cannot be resumed
     dtype       "float32" or "float64": two different streams
     offset, count   a shard: the coordinates [offset, offset + count) of the row; its arrays then hold `count` numbers
-    state       the path of a state file, which remembers durably which rows were handed out, and for which sums. None: the
+    state       the path of a state file, which remembers durably which rows were used, and for which sums. None: the
                 key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
     replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs; for
                 the same sums only
@@ -176,7 +176,7 @@ class NoiseStream(Saved, Object):
 
     @property
     def reserved(self) -> int:
-        """Rows that the state file has seen, whoever asked for them; 0 without one."""
+        """Rows that the state file records, from any program; 0 without one."""
         return self._calls.dpmf_noise_reserved(self._handle)
 
     @property
@@ -186,7 +186,7 @@ class NoiseStream(Saved, Object):
 
     @property
     def in_doubt(self) -> bool:
-        """The row before it may not have arrived: seek says whether it did."""
+        """The row before it may not have arrived: use seek to decide."""
         return bool(self._calls.dpmf_noise_in_doubt(self._handle))
 
     @property
@@ -236,11 +236,11 @@ class NoiseStream(Saved, Object):
     # ---- rows ----
 
     def bind_sum(self, digest: bytes) -> None:
-        """Says which sum the next row is for, by 32 bytes that depend on all of it: its SHA-256, say.
+        """Names the sum that the next row is for, by 32 bytes that depend on all of it, for example its SHA-256.
 
-        With a state file a keyed hash of them is on the disk before the row is handed out, and a row that is asked for
+        With a state file a keyed hash of them is on the disk before the caller gets the row, and a row that is asked for
         again is given only for the same sum: another one is refused here, before anything is released. `add_` does it by
-        itself; `next` and `fill_` do not see the sum, and whoever resumes runs with them should.
+        itself; `next` and `fill_` do not see the sum: call it yourself if you resume runs with them.
         """
         if not isinstance(digest, (bytes, bytearray)):
             raise errors.ArgumentTypeError("digest is a %s, 32 bytes are accepted" % type(digest).__name__)
@@ -256,7 +256,7 @@ class NoiseStream(Saved, Object):
     def add_(self, arrays: Any, factor: float = 1.0) -> None:
         """Adds factor x the next row to the arrays, in place and in order, in one call without a copy.
 
-        With a state file the row is bound to what the arrays hold and to the factor, as bind_sum does.
+        With a state file the row is bound to the contents of the arrays and to the factor, as bind_sum does.
         """
         factor = real(factor, "factor")
         with self._lock:
@@ -285,7 +285,7 @@ class NoiseStream(Saved, Object):
             c.dpmf_noise_add_whole(self._handle, 1, ctypes.byref(segment))
 
     def fill_(self, arrays: Any) -> None:
-        """The next row in place of what the arrays hold. A row that is refused leaves them as they are."""
+        """Writes the next row over the contents of the arrays. A refused row leaves them unchanged."""
         with self._lock:
             segments = self._segments(arrays)
             if len(segments) == 1:

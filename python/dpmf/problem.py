@@ -19,7 +19,7 @@ __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
 
 @dataclass(frozen=True)
 class Family:
-    """A family of strategies, and what it takes; from the library's own table."""
+    """A family of strategies, and its options; from the library's own table."""
 
     name: str
     help: str
@@ -56,7 +56,7 @@ def families() -> List[Family]:
 
 
 class Workload(Object):
-    """A, the lower-triangular map from gradients to what is wanted accurately.
+    """A, the lower-triangular map from gradients to the output that must be accurate.
 
     From text, as on the command line, or from a matrix:
 
@@ -90,7 +90,7 @@ class Workload(Object):
         decay: float = 0.0,
         learning_rate: Optional[Sequence[float]] = None,
     ) -> "Workload":
-        """SGD as training libraries have it; `learning_rate` is None or one number a step.
+        """SGD as in training libraries; `learning_rate` is None or one number per step.
 
         >>> Workload.sgd(3, momentum=0.5, learning_rate=[1.0, 0.5, 0.5]).apply([1, 0, 0])
         array([1.   , 1.25 , 1.375])
@@ -252,7 +252,7 @@ class Strategy(Object):
         return self._make("dpmf_strategy_create_normalized", self._handle)
 
     def stamped(self, stamps: int) -> "Strategy":
-        """C repeated, each time started anew."""
+        """C repeated, restarted each time."""
         return self._make("dpmf_strategy_create_stamped", self._handle, integer(stamps, "stamps"))
 
     def triangular(self) -> "Strategy":
@@ -279,7 +279,7 @@ class Strategy(Object):
 
     @property
     def normals_per_number(self) -> float:
-        """Normal numbers that a number of its noise takes, on the average over the steps."""
+        """Normal numbers per number of noise, averaged over the steps."""
         return c.dpmf_strategy_normals(self._handle)
 
     @property

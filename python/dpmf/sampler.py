@@ -31,9 +31,9 @@ class Sampler(Object):
                 "scheduled:M,K,B", "allocation:K,T"
     units       how many there are
     steps       batches in all
-    key         as for NoiseStream; the same key serves both, each with randomness of its own
-    mechanism   None, or the one whose assumptions the sampler is held against at once
-    cap         poisson, block-cyclic, min-sep: at most so many of those drawn take part, a random choice of them when there
+    key         as for NoiseStream; the same key serves both, each with independent randomness
+    mechanism   None, or the one that the sampler is checked against at once
+    cap         poisson, block-cyclic, min-sep: at most this many of those drawn take part, a random choice of them when there
                 are more. The mechanism must have been calibrated for it ("poisson:Q,cap:M:N")
 
     An iterator over arrays of indices, rising, each once.
@@ -101,7 +101,7 @@ class Sampler(Object):
 
     @property
     def expected_batch(self) -> float:
-        """The expected size of a batch: what sums are divided by. The realised size would tell who took part."""
+        """The expected size of a batch: sums are divided by it. The actual size would reveal who took part."""
         return c.dpmf_sampler_expected(self._handle)
 
     @property
@@ -114,7 +114,7 @@ class Sampler(Object):
         return sampling_text(c.dpmf_sampler_sampling(self._handle))
 
     def check(self, mechanism: "Mechanism") -> None:
-        """Raises unless it realises what the mechanism's guarantee assumes."""
+        """Raises an error unless it satisfies the assumptions of the mechanism's guarantee."""
         c.dpmf_sampler_check(self._handle, mechanism._handle)
 
     def next(self) -> np.ndarray:
@@ -124,7 +124,7 @@ class Sampler(Object):
         return self._room[: count.value].copy()
 
     def padded(self) -> Tuple[np.ndarray, np.ndarray]:
-        """The next step as an array of `capacity` indices and a mask: True where a unit takes part, 0 and False behind.
+        """The next step as an array of `capacity` indices and a mask: True where a unit takes part, 0 and False after.
 
         >>> from dpmf import testing_key
         >>> indices, mask = Sampler("poisson:0.2", units=20, steps=5, key=testing_key(1), cap=6).padded()
@@ -165,7 +165,7 @@ class Sampler(Object):
         return {"sampler": self.text, "step": self.step, "past": past}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes to where a state says; one of another sampler or key is refused."""
+        """Goes to the position of a state; one of another sampler or key is refused."""
         if "past" not in state:
             raise errors.StateError("there is no sampler state here")
         past = state["past"]

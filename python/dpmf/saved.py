@@ -62,7 +62,7 @@ class Saved:
         return state
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes to where a state says. One of another mechanism, clip norm, sigma, key, ... is refused by name."""
+        """Goes to the position of a state. One of another mechanism, clip norm, sigma, key, ... is refused by name."""
         if not isinstance(state, dict) or "step" not in state:
             raise errors.StateError("there is no noise state here")
         for name, own in self._identity().items():
@@ -88,7 +88,7 @@ class Saved:
             self.load(path)
         if self.step != state["step"]:
             raise errors.StateError(
-                "the noise state says step %d, and its buffers step %d" % (state["step"], self.step)
+                "the noise state has step %d, but its buffers have step %d" % (state["step"], self.step)
             )
 
     def _identity(self) -> Dict[str, Any]:
@@ -109,7 +109,7 @@ class Saved:
         }
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """The library's own checkpoint, buffers and all: C and the command line can go on from it. As secret as the key."""
+        """The library's own checkpoint, with buffers: C and the command line can resume from it. As secret as the key."""
         with self._lock:
             self._calls.dpmf_noise_save(self._handle, path_bytes(path))
 

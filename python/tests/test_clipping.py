@@ -180,7 +180,7 @@ class Telling(Case):
         for route in ("per-example", "ghost") if opacus is not None else ("per-example",):
             _, silent = make("mlp", route, m=m)
             self.assertEqual(silent.step(x, y, units=range(B)), (0, 20, None, None))
-            self.assertNotIn("without noise", silent.statement())
+            self.assertNotIn("have no noise", silent.statement())
             torch.manual_seed(2)
             model = models.mlp()  # that of make
             losses, long = torch.nn.functional.cross_entropy(model(x), y, reduction="none"), []
@@ -198,7 +198,7 @@ class Telling(Case):
             end()
             private.step(x, y, units=range(B))
             self.assertEqual((len(heard), private.progress), (1, 0.1))
-            self.assertIn("without noise: clipped fractions, mean losses", private.statement())
+            self.assertIn("no noise: clipped fractions, mean losses", private.statement())
 
     def test_what_cannot_be_told_is_refused(self):
         self.refused(dpmf.ArgumentError, "tell = 'norms'", make, "mlp", "per-example", tell="norms")

@@ -205,7 +205,7 @@ class Checkpoints(Case):
         half = {**saved, "dpmf": {name: part for name, part in saved["dpmf"].items() if name != "noise"}}
         self.refused(dpmf.StateError, "no noise state", optimizer.load_state_dict, half)
         private.accumulate(*training.make_data()[:4], drawn_for=2)
-        self.refused(dpmf.StateError, "under way", optimizer.state_dict)
+        self.refused(dpmf.StateError, "not finished", optimizer.state_dict)
         self.refused(dpmf.StateError, "key file", training.make_run(key=None)[1].state_dict)
 
     def test_a_killed_run_ends_with_the_same_bits(self):

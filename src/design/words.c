@@ -48,7 +48,7 @@ static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
     if (!dpmf_i_design_fits(p, c->memory_bytes)) {
         add(t, "its stream takes ");
         bytes(t, c->memory_bytes);
-        add(t, ", more than the ");
+        add(t, " of memory, more than the ");
         bytes(t, p->options.memory);
         add(t, " allowed");
     } else if (c->overhead > p->options.max_overhead) {

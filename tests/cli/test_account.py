@@ -298,7 +298,7 @@ class Words(Case):
     def test_the_statement_says_what_must_be_done(self):
         text = self.json("account", "--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 100,
                          "--unit", "user")["statement"]
-        for words in ("every intermediate model", "one user", "zero-out", "independently with probability 0.01",
+        for words in ("every intermediate model", "one user", "zero-out", "independently, with probability 0.01",
                       "sampled exactly this way", "Without that assumption", "proven upper bound"):
             self.assertIn(words, text)
         self.assertIn("exact", self.ok("account", "--sigma", 1, "--delta", 1e-5))

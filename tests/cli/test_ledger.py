@@ -101,7 +101,7 @@ class Budgets(Ledgers):
             before = file.read()
         code, out, err = self.count(m, ledger)
         self.assertEqual((code, out), (1, ""))
-        self.assertIn("budget would be passed", err)
+        self.assertIn("budget would be exceeded", err)
         code, out, err = self.noise(m, ledger)
         self.assertEqual((code, out), (1, ""))
         self.assertFalse(os.path.exists(self.path("rows")))

@@ -242,7 +242,7 @@ class Resuming(Case):
         os.rename(self.path("run.50.0-of-3"), self.path("run.50.1-of-3"))
         os.rename(self.path("kept"), self.path("run.50.0-of-3"))
         os.remove(self.path("run.50.2-of-3"))
-        self.refused(1, ["rank 2: ", "there is none"], (3, line))
+        self.refused(1, ["rank 2: ", "it does not exist"], (3, line))
         self.write("run", "step 3\n")
         self.refused(1, ["not a checkpoint of a training run on several processes"], (3, line))
 

@@ -176,7 +176,7 @@ static void test_parts_out_of_order_or_with_gaps_are_refused(void **unused) {
     refused_(m, 0, DIM, 0, all, DPMF_ERROR_ARGUMENT, "0 parts");
     refused_(m, 0, DIM, 3, NULL, DPMF_ERROR_ARGUMENT, "and their paths");
     refused_(m, 0, DIM, 3, none, DPMF_ERROR_ARGUMENT, "NULL or empty");
-    refused_(m, 0, DIM, 2, missing, DPMF_ERROR_IO, "there is none");
+    refused_(m, 0, DIM, 2, missing, DPMF_ERROR_IO, "it does not exist");
     resume_on(m, 1, (const int64_t[]){1, 70}, DPMF_FLOAT32); /* parts that it does not need do no harm */
     save_part(m, 1, 1, 71, SAVED, DPMF_FLOAT32);             /* one number in two parts */
     refused_(m, 0, DIM, 3, all, DPMF_ERROR_FORMAT, "give parts in order");

@@ -207,7 +207,7 @@ static void test_a_damaged_checkpoint_is_refused(void **unused) {
     assert_int_equal(chmod(path, 0644), 0);
     refuse_load(&r, DPMF_ERROR_IO, "mode 644");
     unlink(path);
-    refuse_load(&r, DPMF_ERROR_IO, "there is none");
+    refuse_load(&r, DPMF_ERROR_IO, "it does not exist");
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_load(r.trainer, ""));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_save(r.trainer, NULL));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_save(NULL, path));

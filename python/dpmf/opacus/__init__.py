@@ -11,7 +11,7 @@ or, where PrivacyEngine.make_private is called already, beside it:
 
 The noise multiplier handed to Opacus is replaced by the mechanism's. Batches must be drawn as the mechanism assumes
 (`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one. The loader is
-held against that; one that cannot be is counted, and the epsilon that is reported is that of the run that happened.
+checked against that; one that cannot be is counted, and the reported epsilon is that of the actual run.
 
 Ghost clipping (grad_sample_mode="ghost") is accepted with a weaker statement, `Attached.statement`: norms and sums are
 Opacus' own, in floating point. An example whose gradient is not finite has the factor 0; where its NaN gets into the sum of

@@ -13,7 +13,7 @@ from ..mechanism import Mechanism
 
 
 class Accountant(IAccountant):
-    """Reports the guarantee of the whole run, whatever part of it is done: correlated noise is one release.
+    """Reports the guarantee of the whole run, at any point of it: correlated noise is one release.
 
     Where the loader could not be checked (`counted`): of the run that happened so far, by the participations of every
     example.
@@ -64,7 +64,7 @@ class LedgerAccountant(IAccountant):
         optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=0.01))
 
     `reserve` enters the run before it begins, and raises when the budget would be passed; a `name` that is in the ledger
-    already is a run that goes on, and is not entered again. A step that was not reserved raises before the optimizer moves.
+    already is a resumed run, and is not entered again. A step that was not reserved raises before the optimizer moves.
     `get_epsilon` is of everything in the ledger together, reserved runs in full, in the certified engine.
     """
 

@@ -47,7 +47,7 @@ def attach(
     """Puts the mechanism's noise in the place of Opacus' own, and the epsilon of the run in that of its accountant.
 
     loader     what batches come from: the DataLoader that Opacus gave, or a dpmf.torch.BatchSampler. A BatchSampler, and a
-               loader in the data's own order, are held against the mechanism. The participations in any other are counted:
+               loader in the data's own order, are checked against the mechanism. The participations in any other are counted:
                `attached.accountant.counted`, and the epsilon is that of the run that happened so far
     module     for ghost clipping: the module that Opacus gave, whose clipping factors are computed here
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream. The noise state is in optimizer.state_dict() from then

@@ -46,7 +46,7 @@ class BatchSampler(torch.utils.data.Sampler):
     world are for processes that are in no group. Batches may be empty: see data_loader.
 
     With cap=M (poisson, block-cyclic, min-sep) at most M units take part, and all batches have the same length, M in one
-    process: behind those that take part, the first example fills the rest, `batch.mask` says which is which, and step() of
+    process: behind those that take part, the first example fills the rest, `batch.mask` marks which is which, and step() of
     what make_private gave leaves the padding out of the sum. Rows must then come in the order of the batch.
     """
 
@@ -126,7 +126,7 @@ class BatchSampler(torch.utils.data.Sampler):
 
     @property
     def handed(self) -> Optional[int]:
-        """The step of the batch that was handed out last."""
+        """The step of the last batch."""
         return self._handed
 
     def hand_out(self, step: int) -> None:
@@ -178,7 +178,7 @@ def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int
         raise errors.ArgumentError("rank = %d, accepted: 0 to %d" % (asked[0], asked[1] - 1))
     if found[1] > 1 and asked != found:
         raise errors.ArgumentError(
-            "rank = %d of %d, and the process group says %d of %d: leave rank and world out" % (*asked, *found)
+            "rank = %d of %d, but the process group has %d of %d: leave rank and world out" % (*asked, *found)
         )
     return asked
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two ways to clipped gradients: one gradient of each example on the exact grid, or ghost clipping by Opacus.
 
-Which is taken, and why, is said by `Private.clipping` and `Private.clipping_reason`, and by the statement of the run.
+`Private.clipping` and `Private.clipping_reason`, and the statement of the run, tell which is taken and why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .nests import Examples
 from .sums import ExactSum
 
 ROUTES = ("auto", "per-example", "ghost")
-#: Above so many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
+#: Above this many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
 #: free just now: the same call takes the same route everywhere.
 GHOST_ABOVE = 1 << 26
 #: In errors of torch about models that torch.func cannot map over examples: their steps depend on values, for one.
@@ -39,7 +39,8 @@ ROUNDED = (
 
 
 TOLD = (
-    "It does not cover what was told of the steps beside the model, without noise: %s. Whoever sees those can learn of single "
+    "It does not cover the reports of the steps beside the model, which have no noise: %s. Anybody who sees those can "
+    "learn about single "
     "examples from them.\n"
 )
 

@@ -56,10 +56,10 @@ def make_private(
     clipping         "per-example": every example's gradient, clipped and summed exactly. "ghost": by Opacus, in two backward
                      passes, for models whose gradients of a batch do not fit; its bound holds up to rounding. "auto": ghost
                      where it is possible and the gradients of a batch are above 2^26 numbers; `clipping` and
-                     `clipping_reason` of what is returned say which and why, and so does its statement
+                     `clipping_reason` of the result tell which and why, and so does its statement
     tell             what `step` gives beside: "loss", the mean loss of this process's examples, "clipped", the part of them whose
                      gradients were clipped, or both. Neither is private, and the statement says so
-    sampler          where batches come from. A BatchSampler, or a loader over one: it is held against the mechanism, and
+    sampler          the source of batches. A BatchSampler, or a loader over one: it is checked against the mechanism, and
                      resumes where the noise does. Any other DataLoader: its participations are counted, and the guarantee
                      is that of the run that happened. None: the same, by units= at every step
     key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
@@ -69,7 +69,7 @@ def make_private(
     process_group    for several processes (None: the default group where there is one; False: this process alone): sums are
                      added up exactly, each process makes the noise of its shard, and the first keeps the state file. Every
                      process needs the same key and a BatchSampler, and must call `step` for its part of every batch
-    noise            "host": rows are made by the library on the CPU, whatever the device. "cuda", "opencl", or one of them with
+    noise            "host": rows are made by the library on the CPU, for any device. "cuda", "opencl", or one of them with
                      a number as in "cuda:1": made on that device, the same bits (dpmf.device); "opencl" is for models on the CPU
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     exact            the exact release (docs/exactness.md): noise on the grid of the sums, added in integers, with a proof for the

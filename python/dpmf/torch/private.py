@@ -31,7 +31,7 @@ NOTHING_LOADED = (
 
 
 class Told(NamedTuple):
-    """What a step tells. The last two are None unless they were asked for, and no noise is in them: they are not private."""
+    """The report of a step. The last two are None unless they were requested; they have no noise and are not private."""
 
     step: int
     steps: int
@@ -97,7 +97,7 @@ class Private:
                     'exact=True takes clipping="per-example": ghost clipping forms no gradient that could be put on a grid'
                 )
             if adaptive:
-                raise errors.UnsupportedError("exact=True with an adaptive clip norm: its rows are scaled anew at every step")
+                raise errors.UnsupportedError("exact=True with an adaptive clip norm: its rows have another scale at every step")
             options = {**options, "grid": self._sum.grid}
         self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
@@ -122,7 +122,7 @@ class Private:
     ) -> Told:
         """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given.
 
-        What it gives says which step that was; and what make_private was asked to tell, which is not private.
+        Returns the number of the step, and what `tell` of make_private requested, which is not private.
         """
         if inputs is not None or keywords:
             self.accumulate(inputs, *targets, drawn_for=drawn_for, units=units, **keywords)
@@ -238,7 +238,7 @@ class Private:
     def _guard(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not self._inside:
             raise errors.ArgumentError(
-                "optimizer.step() would take a step without noise: step() of what make_private gave is accepted"
+                "optimizer.step() would take a step without noise: call step() of the result of make_private instead"
             )
 
     def _identity(self) -> Dict[str, Any]:
@@ -250,7 +250,7 @@ class Private:
         """What a checkpoint holds beside model and optimizer."""
         self._may_go_on()
         if self._accumulated:
-            raise errors.StateError("a step is under way: what is accumulated has no noise yet and must not be saved")
+            raise errors.StateError("a step is not finished: the accumulated sum has no noise yet and must not be saved")
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
@@ -305,9 +305,9 @@ class Private:
     def save(self, folder: "Union[str, os.PathLike[str]]") -> None:
         """A checkpoint of the whole run, model and all, by torch.distributed.checkpoint; called in every process.
 
-        It is for sharded models above all, and any number of processes can go on from it, where there is a state file: rows
+        It is for sharded models above all, and any number of processes can resume from it, where there is a state file: rows
         that were used after the checkpoint come again for the same sums only, and those of another number of processes may
-        round otherwise, so save at the step where the number changes.
+        round differently, so save at the step where the number changes.
         """
         from . import checkpoints
 
@@ -348,7 +348,7 @@ class Private:
 
     @property
     def clipping(self) -> str:
-        """The route that gradients take, "per-example" or "ghost"; `clipping_reason` says why."""
+        """The route that gradients take, "per-example" or "ghost"; `clipping_reason` tells why."""
         return self._route.name
 
     @property
@@ -382,7 +382,7 @@ class Private:
         if not self.counted:
             return said
         return said + (
-            "This is the guarantee of the run that happened: the loader could not be checked against what the mechanism "
+            "This is the guarantee of the actual run: the loader could not be checked against what the mechanism "
             "assumes, and the participations of every %s over %d steps were counted.\n" % (unit, self.steps_taken)
         )
 

@@ -58,7 +58,7 @@ def box_of(name: str, tensor: Any, at: int) -> Box:
     size, offset = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
     if tuple(size) != tuple(local(tensor).shape):
         raise errors.UnsupportedError(
-            "%s: this process holds %s of it, and its placements say %s" % (name, tuple(local(tensor).shape), tuple(size))
+            "%s: this process holds %s of it, but its placements require %s" % (name, tuple(local(tensor).shape), tuple(size))
         )
     if 0 in size:
         return Box(at, 0, tuple(size), tuple(slice(0, n) for n in size))
@@ -70,7 +70,7 @@ def box_of(name: str, tensor: Any, at: int) -> Box:
 class ShardedNoise:
     """Rows of noise of which every process makes its own part: the bytes that one process would have.
 
-    mechanism    what the rows come from; it must be calibrated
+    mechanism    the mechanism of the rows; it must be calibrated
     parameters   the trained ones, in the same order in every process: DTensors, plain tensors (the same in all processes),
                  or (name, parameter) pairs, as model.named_parameters() gives them
     clip_norm    the l2 norm to which every example's gradient, over all of them, was clipped
@@ -81,7 +81,7 @@ class ShardedNoise:
         noise.add_([p.grad for p in model.parameters()])      # the summed clipped gradients of all processes
 
     `state_dict` and `load_state_dict` are what torch.distributed.checkpoint asks of an object that it saves, and the number
-    of processes may be another one when it is loaded: from the step of the checkpoint on. Rows that were handed out after
+    of processes may be another one when it is loaded: from the step of the checkpoint on. Rows that were used after
     the checkpoint come again only for the same sums in the same number of processes.
     """
 
@@ -221,7 +221,7 @@ class ShardedNoise:
         return {**self._identity(), "step": self._step}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes to where a state says, written by any number of processes."""
+        """Goes to the position of a state, written by any number of processes."""
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise errors.StateError("the noise state has %s = %s, and this one %s" % (name, state.get(name), value))

@@ -17,7 +17,7 @@ from .batches import BatchSampler, mark_of
 
 
 class Checked:
-    """Batches of a BatchSampler that was held against the mechanism: the guarantee is the one that was designed."""
+    """Batches of a BatchSampler that was checked against the mechanism: the guarantee is the one that was designed."""
 
     counted = False
 
@@ -77,7 +77,7 @@ class Checked:
 class Counted:
     """Batches of any loader: nobody knows how they were drawn, so that the participations of every example are counted.
 
-    The guarantee is that of the run that happened. A loader in a fixed order is held against the mechanism too, and then
+    The guarantee is that of the actual run. A loader in a fixed order is checked against the mechanism too, and then
     every batch against that order: the guarantee is the one that was designed.
     """
 
@@ -128,7 +128,7 @@ class Counted:
         self._given += count
         self._now = self._latest(step)
         if len(set(self._now)) < len(self._now):
-            raise errors.StateError("an example is twice in step %d: a unit is clipped once a step" % step)
+            raise errors.StateError("an example is twice in step %d: a unit is clipped once per step" % step)
         if self._order is not None:
             self._order.seek(step)
             if self._order.next().tolist() != sorted(self._now):
@@ -147,7 +147,7 @@ class Counted:
             found = batch + found
         if len(found) < self._given:
             raise errors.StateError(
-                "%d examples for step %d, and the loader has handed out %d since the last step"
+                "%d examples for step %d, but the loader has given %d since the last step"
                 % (self._given, step, len(found))
             )
         return found
@@ -232,7 +232,7 @@ def watch(loader: Any, counted: Counted) -> Any:
         )
     if isinstance(loader.dataset, torch.utils.data.IterableDataset) or loader.batch_sampler is None:
         raise errors.UnsupportedError(
-            "the loader's batches have no indices, so that nobody can say who takes part: a map-style data set with "
+            "the loader's batches have no indices, so nobody can know who takes part: a map-style data set with "
             "batches is accepted"
         )
     if isinstance(loader.batch_sampler, _Recorded):

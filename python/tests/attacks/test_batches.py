@@ -140,7 +140,7 @@ class Drift(Case):
         wanted = m.observed_privacy(*zip(*log)).epsilon
         self.assertGreater(wanted, 3.1)
         self.assertAlmostEqual(private.epsilon, wanted, places=9)
-        self.assertIn("the run that happened", private.statement())
+        self.assertIn("the actual run", private.statement())
 
 
 @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
