@@ -19,6 +19,7 @@ dpmf_test(check_names LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.
 dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
+dpmf_test(check_readme_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_readme.py" --self-test)
 dpmf_test(check_docs LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py")
 dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --self-test)
 dpmf_test(check_snippets_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" --self-test)
