@@ -19,8 +19,10 @@ dpmf_test(check_names LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.
 dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_names.py" --self-test)
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
+dpmf_test(check_readme_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_readme.py" --self-test)
 dpmf_test(check_docs LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py")
 dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --self-test)
+dpmf_test(check_snippets_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" --self-test)
 if("$ENV{DPMF_ALL}" STREQUAL "1")
     dpmf_test(check_site LABELS check COMMAND "${scripts}/build_site.sh")
 endif()
@@ -29,6 +31,9 @@ if(TARGET dpmf)
     dpmf_test(check_install LABELS check COMMAND "${scripts}/test_install.sh" "${PROJECT_BINARY_DIR}")
 endif()
 if(TARGET dpmf_program)
+    dpmf_test(check_snippets LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" $<TARGET_FILE:dpmf_program>)
+    dpmf_test(check_snippets_all LABELS check long
+              COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" $<TARGET_FILE:dpmf_program> --all)
     dpmf_test(check_reference LABELS check
               COMMAND "${PYTHON3}" "${scripts}/generate_reference.py" $<TARGET_FILE:dpmf_program> --check)
     dpmf_test(check_version LABELS check

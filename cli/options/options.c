@@ -439,7 +439,8 @@ const option_row options[OPTION_TOTAL] = {
                        .count_low = 1,
                        .count_high = INT64_MAX,
                        .verbs = DESIGN | REPORT,
-                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Default: no limit"},
+                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Default: no limit; "
+                               "report: that of the file's design"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
                              .kind = KIND_NUMBER,
                              .argument = "X",
@@ -447,8 +448,8 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "4",
                              .verbs = DESIGN | REPORT,
-                             .help = "noise may take this many times as long as independent noise. report measures "
-                                     "times only with this option"},
+                             .help = "noise may take this many times as long as independent noise. Default of report: "
+                                     "as in the file's design"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",

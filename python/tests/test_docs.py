@@ -34,7 +34,7 @@ except ImportError:
 NEED = {"torch": opacus is not None, "opacus": opacus is not None, "jax": jax is not None}
 
 #: Every block of Python in them is run.
-PAGES = ("README.md", "docs/python.md", "python/README.md")
+PAGES = ("README.md", "docs/python.md", "python/README.md", "docs/audit.md", "docs/counting.md")
 
 
 def blocks(path):
@@ -80,6 +80,25 @@ class Docs(Case):
         self.assertGreaterEqual(len(own), 12)
         own = [block for block in own if jax is not None or "dpmf.jax" not in block]
         python("-W", "ignore", "-c", "\n".join([blocks(REPOSITORY / "python" / "README.md")[0], *own]), cwd=self.folder)
+
+    def run_page(self, name):
+        """Its blocks, each after what the comment before it (which readers do not see) prepares."""
+        found = re.findall(
+            r"<!-- before: ([^\n]*?) -->\n+```python\n(.*?)^```$",
+            (REPOSITORY / "docs" / name).read_text(encoding="utf-8"),
+            re.DOTALL | re.MULTILINE,
+        )
+        self.assertEqual([body for _, body in found], blocks(REPOSITORY / "docs" / name))
+        self.assertGreater(len(found), 0)
+        for before, body in found:
+            python("-W", "ignore", "-c", "%s\n%s" % (before, body), cwd=self.folder)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_the_page_about_audits_runs(self):
+        self.run_page("audit.md")
+
+    def test_the_page_about_counting_runs(self):
+        self.run_page("counting.md")
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_the_example_trains_and_resumes(self):

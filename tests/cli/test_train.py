@@ -120,6 +120,12 @@ class Runs(Training):
         self.assertNotIn(self.weights("d"), made.values())
         self.assertNotEqual(made["a"], made["c"])
 
+    def test_a_byte_order_mark_is_skipped(self):
+        marked = ["--train-csv", self.write("m.csv", "\ufeff" + table(600, 1)), "--test-csv",
+                  self.write("n.csv", "\ufeff" + table(200, 2))]
+        one, two = (self.train(*self.plan, "--noiseless", data=data) for data in (self.csv, marked))
+        self.assertEqual(one["test_loss"], two["test_loss"])
+
     def test_idx_files_are_read_plain_and_packed(self):
         numbers = random.Random(5)
         images = [[numbers.randrange(256) for _ in range(6)] for _ in range(300)]

@@ -222,6 +222,8 @@ class Outputs(Case):
             self.refused(1, "design", "--steps", 10**7, "--epochs", 7, "--epsilon", 1, "--delta", 1e-6, "-o", place,
                          says=["--out", "cannot write", place])
         self.refused(1, "train", "--checkpoint", "/nonexistent/x", says=["--checkpoint", "cannot write"])
+        self.refused(1, "train", "--out", "/nonexistent/x", says=["--out", "cannot write"])
+        self.refused(1, "optimize", "--steps", 8000, "--family", "dense", "-o", "/nonexistent/x", says=["--out", "cannot write"])
 
     def test_the_usage_of_a_missing_file_is_one_line(self):
         self.refused(2, "noise", says="noise needs a FILE: dpmf noise FILE --dim M --rows A:B [OPTION]...\n")
