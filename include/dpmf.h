@@ -1344,7 +1344,7 @@ typedef struct dpmf_counter_options {
     int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are used twice */
     int clip_rows; /* 1: each row is the contribution of one unit, and is scaled down to the norm `clip`; 0: it is a sum over
                            * units, each of which adds at most `clip`, and is used as it is */
-    dpmf_run run;         /* progress of seeking and of the error bars */
+    dpmf_run run;         /* progress of seeking, of the error bars and of many rows */
     dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
 } dpmf_counter_options;
 

@@ -11,7 +11,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import abi, c, doubles, path_bytes
+from ._library import abi, c, doubles, interruptible, make_callback, path_bytes
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
@@ -87,8 +87,9 @@ class Counter(Object):
         if release not in RELEASES:
             raise errors.ArgumentError("release = %r, accepted: %s" % (release, ", ".join(RELEASES)))
         options.release = RELEASES[release]
+        self._callback = options.run.progress = make_callback()  # of rows: an interrupt ends them, and the counter
         out = ctypes.POINTER(abi.dpmf_counter)()
-        with KeyBuffer(key) as memory:
+        with KeyBuffer(key) as memory, interruptible():
             c.dpmf_counter_create(
                 mechanism._handle, columns, clip, memory.memory, ctypes.byref(options), ctypes.byref(out)
             )
@@ -154,7 +155,8 @@ class Counter(Object):
 
     def extend(self, rows: Any) -> "Tuple[np.ndarray, np.ndarray]":
         """The next rows, in one call: an array (or a pandas frame or series) of rows x columns, or of rows alone where there
-        is one column. Gives the private sums in the same shape, and a standard deviation for each row."""
+        is one column. Gives the private sums in the same shape, and a standard deviation for each row. An interrupt while
+        they are made ends the counter; a new one goes on from its state file, which has none of them."""
         values = np.array(rows, np.float64, order="C")
         if values.ndim not in (1, 2) or (values.ndim == 1 and self._columns != 1):
             raise errors.ArgumentError("rows of shape %s, accepted: (rows, %d)" % (values.shape, self._columns))
@@ -165,7 +167,7 @@ class Counter(Object):
 
     def _count(self, values: np.ndarray) -> "Tuple[np.ndarray, np.ndarray]":
         sums = np.empty_like(values)
-        with self._lock:
+        with self._lock, interruptible():
             first = self.step
             c.dpmf_counter_add(self._handle, len(values), doubles(values), doubles(sums))
             return sums, self._deviations(first, len(values))

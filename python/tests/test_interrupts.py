@@ -63,6 +63,17 @@ class Interrupts(Case):
             stream.seek(100000)
         timer.join()
 
+    def test_counting_is_interrupted(self):
+        """Every row takes all seeds before it: it is under way for long enough. The counter has ended, half way."""
+        counter = dpmf.Counter(mechanism("toeplitz", 30000, lower_bound="none"), key=KEY)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            counter.extend([1.0] * 30000)
+        timer.join()
+        with self.assertRaisesRegex(dpmf.Error, "has ended"):
+            counter.add(1.0)
+
     def test_a_handler_of_the_callers_own(self):
         """One that notes the signal and goes on, one that raises something else, and a process that ignores it."""
         before, heard = signal.getsignal(signal.SIGINT), []

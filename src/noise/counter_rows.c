@@ -20,6 +20,7 @@
 
 typedef dpmf_i_noise_wide wide;
 
+enum { ASKED = 8 };       /* rows between two questions whether to go on: a row may take some hundredths of a second */
 enum { EXACT_BITS = 35 }; /* of an exact seed, as in noise/exact.c, with room for what the allowance adds */
 
 _Static_assert(sizeof(dpmf_int128) == sizeof(wide), "the same 16 bytes, the low half first");
@@ -207,7 +208,10 @@ dpmf_status dpmf_counter_prepare(dpmf_counter *c, int64_t rows, const dpmf_int12
     TRY(dpmf_i_noise_check_usable(c->noise));
     TRY(check_rows(c, rows, values));
     for (int64_t k = 0; k < rows; k++) {
-        dpmf_status status = next_row(c, values + k * c->columns, sums + k * c->columns);
+        dpmf_status status = DPMF_OK;
+        if (k % ASKED == ASKED - 1)
+            status = dpmf_i_base_progress(&c->noise->run, "counting rows", (double)k / (double)rows);
+        if (status == DPMF_OK) status = next_row(c, values + k * c->columns, sums + k * c->columns);
         if (status != DPMF_OK) {
             c->ended = 1; /* half a batch is no state to go on from */
             return status;

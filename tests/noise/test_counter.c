@@ -268,6 +268,40 @@ static void test_any_allocation_of_a_counter_may_fail(void **unused) {
     FAIL_EACH((unlink(state), create_and_count()));
 }
 
+static int stop_at_once(void *context, const char *what, double done) {
+    (void)done;
+    *(int *)context += strcmp(what, "counting rows") == 0;
+    return strcmp(what, "counting rows") == 0;
+}
+
+/* Nothing of a cancelled batch is counted: the counter has ended, and the next one goes on from the file. */
+static void test_a_cancelled_batch_was_not_counted(void **unused) {
+    dpmf_counter_options o = dpmf_counter_options_defaults();
+    dpmf_counter *counter = NULL;
+    double sums[CASE_STEPS * COLUMNS] = {0};
+    int asked = 0;
+    (void)unused;
+    _Static_assert(CASE_STEPS > 9, "long enough to be asked");
+    unlink(state);
+    o.state = state;
+    o.run.progress = stop_at_once;
+    o.run.context = &asked;
+    check_ok(dpmf_counter_create(mechanism, COLUMNS, 2.0, case_key, &o, &counter));
+    check_ok(dpmf_counter_add(counter, 1, values, sums));
+    refused(dpmf_counter_add(counter, CASE_STEPS - 1, values + COLUMNS, sums + COLUMNS), DPMF_ERROR_CANCELLED,
+            "counting rows");
+    assert_int_equal(asked, 1);
+    assert_true(sums[COLUMNS] == 0);
+    refused(dpmf_counter_add(counter, 1, values, sums), DPMF_ERROR_IO, "has ended");
+    dpmf_counter_free(counter);
+    check_ok(open_counter(state, 2.0, &counter));
+    assert_int_equal(dpmf_counter_step(counter), 1);
+    check_ok(dpmf_counter_add(counter, CASE_STEPS - 1, values + COLUMNS, sums + COLUMNS));
+    assert_memory_equal(sums, reference, sizeof sums);
+    dpmf_counter_free(counter);
+    unlink(state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_rows_and_noise),
@@ -280,6 +314,7 @@ int main(void) {
         cmocka_unit_test(test_a_clipped_row_has_at_most_the_norm),
         cmocka_unit_test(test_a_child_of_a_fork_counts_nothing),
         cmocka_unit_test(test_any_allocation_of_a_counter_may_fail),
+        cmocka_unit_test(test_a_cancelled_batch_was_not_counted),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
