@@ -92,6 +92,13 @@ static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *sq
     return 1;
 }
 
+/* The coefficients of a Toeplitz C, whether those of its inverse are held or not. */
+static int toeplitz_series(const dpmf_strategy *s, int64_t *count, const double **c) {
+    int64_t inverse_count = 0;
+    const double *inverse = NULL;
+    return dpmf_i_strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL;
+}
+
 /* The coefficients of a Toeplitz C of bands. */
 static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double **c) {
     int64_t inverse_count = 0;
@@ -133,7 +140,7 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
     if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
-    if (toeplitz_bands(scaled, &count, &c) && has_long_schedule(a, scale, count)) {
+    if (toeplitz_series(scaled, &count, &c) && has_long_schedule(a, scale, count)) {
         int done = 0;
         TRY(dpmf_i_error_schedule(a, count, c, scale, run, &done, squares));
         if (done) return DPMF_OK;

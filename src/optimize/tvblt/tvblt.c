@@ -285,7 +285,7 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
     int made = 0;
     u->nodes = nodes;
     /* A number of nodes that the caller names gets all that a full search gives: some 2e-5 of the loss. */
-    if (nodes == 0 && is_long(u)) TRY(guided(u, wanted_ratio, &loss, &made));
+    if (nodes == 0 && is_long(u) && !u->careful) TRY(guided(u, wanted_ratio, &loss, &made));
     if (made) return DPMF_OK;
     return nodes > 0 ? attempt(u, 1, &loss) : fewest_nodes(u, wanted_ratio * u->optimum->lower, &loss);
 }
