@@ -11,10 +11,12 @@
 #include <math.h>
 
 static const double RELATIVE = 5e-5, ABSOLUTE = 5e-6;
+static const dpmf_i_account_line_options usual = {5e-5, 5e-6, 0};
 
 static double epsilon_of(const dpmf_i_account_pair *pair, double log_delta, double slack, int *met) {
+    const dpmf_i_account_line_options how = {slack, 0.1 * slack, 0};
     double epsilon = NAN;
-    check_ok(dpmf_i_account_line_epsilon(pair, log_delta, slack, 0.1 * slack, &epsilon, met));
+    check_ok(dpmf_i_account_line_epsilon(pair, log_delta, &how, &epsilon, met));
     assert_true(epsilon >= 0); /* not NaN */
     return epsilon;
 }
@@ -23,8 +25,8 @@ static double epsilon_of(const dpmf_i_account_pair *pair, double log_delta, doub
 static void check_row(const account_row *r, int *answered) {
     double epsilon = NAN, log_delta = NAN;
     int met = -1, delta_met = -1;
-    check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, RELATIVE, ABSOLUTE, &epsilon, &met));
-    check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, RELATIVE, ABSOLUTE, &log_delta, &delta_met));
+    check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
+    check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
     const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE), digits = 1e-12 * fmax(1, r->epsilon);
     if (!(epsilon >= r->epsilon - digits && log_delta >= r->log_delta - 1e-11 * fabs(r->log_delta)) ||
         (met && epsilon > r->epsilon + slack + digits))
@@ -112,7 +114,7 @@ static void test_few_steps_are_left_to_others(void **state) {
         double log_delta = NAN;
         int met = -1;
         assert_true(isinf(epsilon_of(&pairs[i], -10, RELATIVE, &met)) && met == 0);
-        check_ok(dpmf_i_account_line_log_delta(&pairs[i], 1, RELATIVE, ABSOLUTE, &log_delta, &met));
+        check_ok(dpmf_i_account_line_log_delta(&pairs[i], 1, &usual, &log_delta, &met));
         assert_true(log_delta == 0 && met == 0);
     }
 }
@@ -189,8 +191,8 @@ static void test_any_allocation_of_the_sum_may_fail(void **state) {
     const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 100};
     double epsilon = 0, log_delta = 0;
     int met = 0;
-    FAIL_EACH(dpmf_i_account_line_epsilon(&pair, -12, RELATIVE, ABSOLUTE, &epsilon, &met));
-    FAIL_EACH(dpmf_i_account_line_log_delta(&pair, epsilon, RELATIVE, ABSOLUTE, &log_delta, &met));
+    FAIL_EACH(dpmf_i_account_line_epsilon(&pair, -12, &usual, &epsilon, &met));
+    FAIL_EACH(dpmf_i_account_line_log_delta(&pair, epsilon, &usual, &log_delta, &met));
     check_near(log_delta, -12, 1e-7);
 }
 

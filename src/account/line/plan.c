@@ -19,8 +19,8 @@
 #include <math.h>
 
 static const double PI = 3.14159265358979323846;
-static const double FINE = 1e-9;                        /* tolerance: a part of delta */
-static const double COARSE = 0.02, GRID = 0.02e-8 / 12; /* such a part of what the slack, or a grid, does to delta */
+static const double FINE = 1e-9,
+                    COARSE = 0.02; /* tolerances: a part of delta; such a part of what the slack does to it */
 
 /* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
 static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 24;
@@ -137,14 +137,15 @@ static int is_worth_it(const dpmf_i_account_pair *pair, double work, dpmf_i_acco
 }
 
 int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                                  dpmf_i_account_line_plan *out) {
+                                  double grid, dpmf_i_account_line_plan *out) {
     aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE};
     dpmf_i_account_contour_saddle at;
     if (!dpmf_i_account_contour_saddle_at_epsilon(pair, epsilon, &at)) return 0;
     const double t = at.t;
     if (best_plan(&a, t, out) && is_worth_it(pair, WORK_FINE, out)) return 1;
-    /* never looser than a grid of 1e-4, which adds n 1e-8 (1+t)/12 to epsilon */
-    a.tolerance = fmin(COARSE * fmin(0.5, t * slack), GRID * a.n * t * (1 + t));
+    a.tolerance = COARSE * fmin(0.5, t * slack);
+    if (grid > 0)
+        a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/dots/dots.c */
     return a.tolerance > FINE && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out);
 }
 
