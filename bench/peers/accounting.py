@@ -75,13 +75,13 @@ def main(program):
                   "%.4g" % (seconds / ours), "sigma %.9g / %.9g" % (float(query["calibrated_sigma"]), sigma)],
                  ["accounting", name + " epsilon", query["epsilon_seconds"], "Opacus PRV", "%.4g" % prv_seconds,
                   "%.4g" % (prv_seconds / float(query["epsilon_seconds"])),
-                  "epsilon tight %.9g ours %.9g PLD %.9g PRV %.9g" % (float(query["epsilon"]),
+                  "epsilon about %.9g ours %.9g PLD %.9g PRV %.9g" % (float(query["epsilon"]),
                                                                      float(query["epsilon_certified"]), epsilon,
                                                                      prv_value)]]
         print("   ours %.4g s, PLD %.4g s: %.0f times; epsilon ours %.7g, PLD %.7g, PRV %.7g (%.3g s)" %
               (ours, seconds, ratios[-1], float(query["epsilon_certified"]), epsilon, prv_value, prv_seconds), flush=True)
-    rows.append(["accounting", "calibrate, median of ten", "", "dp-accounting PLD", "", "%.4g" % statistics.median(ratios),
-                 "goal >= 100; looser than PLD in %d of ten" % looser])
+    rows.append(["accounting", "calibrate, median of thirty", "", "dp-accounting PLD", "", "%.4g" % statistics.median(ratios),
+                 "goal >= 100; looser than PLD in %d of thirty" % looser])
     results.replace("accounting", rows)
     print("median ratio %.0f; looser than PLD in %d of %d" % (statistics.median(ratios), looser, len(ratios)))
 

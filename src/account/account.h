@@ -99,11 +99,17 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_p
 
 /* ---- account/line/line.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
 
-/* As above. Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
+/* The slack as above. grid: 0, or the step of a grid of losses than which the answer is to be tighter. */
+typedef struct dpmf_i_account_line_options {
+    double relative, absolute, grid;
+} dpmf_i_account_line_options;
+
+/* Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                        double relative, double absolute, double *epsilon, int *met);
+                                                        const dpmf_i_account_line_options *how, double *epsilon,
+                                                        int *met);
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                          double relative, double absolute, double *log_delta,
+                                                          const dpmf_i_account_line_options *how, double *log_delta,
                                                           int *met);
 
 /* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */

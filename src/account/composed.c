@@ -95,12 +95,12 @@ static int may_sum(const dpmf_i_account_composed *c) {
 /* One direction; nothing above `least`, a bound that the other direction has reached already, needs to be tight. */
 static dpmf_status direction_epsilon(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair,
                                      double log_delta, double least, dpmf_i_account_answer *out) {
+    const dpmf_i_account_line_options how = {c->relative, c->absolute, c->step_max};
     dpmf_i_account_answer found = {INFINITY, DPMF_UPPER_BOUND, METHOD_LINE, 0};
     double value = INFINITY;
     int met = 0;
     TRY(dpmf_i_base_progress(c->run, "certifying epsilon", -1));
-    if (may_sum(c))
-        TRY(dpmf_i_account_line_epsilon(pair, log_delta, c->relative, c->absolute, &found.value, &found.met));
+    if (may_sum(c)) TRY(dpmf_i_account_line_epsilon(pair, log_delta, &how, &found.value, &found.met));
     if (!found.met && least > 0) {
         TRY(dots_epsilon(c, pair, log_delta, fmax(COARSE, c->relative), &value, &met));
         improve(&found, value, METHOD_DOTS);
@@ -203,6 +203,7 @@ static dpmf_status dots_log_delta(const dpmf_i_account_composed *c, const dpmf_i
 /* As direction_epsilon. */
 static dpmf_status direction_log_delta(const dpmf_i_account_composed *c, const dpmf_i_account_pair *pair,
                                        double epsilon, double least, dpmf_i_account_answer *out) {
+    const dpmf_i_account_line_options how = {c->relative, c->absolute, c->step_max};
     dpmf_i_account_answer found = {0, DPMF_UPPER_BOUND, METHOD_LINE, 0};
     double value = 0;
     int met = 0;
@@ -211,8 +212,7 @@ static dpmf_status direction_log_delta(const dpmf_i_account_composed *c, const d
         return DPMF_OK;
     }
     TRY(dpmf_i_base_progress(c->run, "certifying delta", -1));
-    if (may_sum(c))
-        TRY(dpmf_i_account_line_log_delta(pair, epsilon, c->relative, c->absolute, &found.value, &found.met));
+    if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(pair, epsilon, &how, &found.value, &found.met));
     if (!found.met && least > -INFINITY) {
         TRY(dots_log_delta(c, pair, epsilon, fmax(COARSE, c->relative), &value, &met));
         improve(&found, value, METHOD_DOTS);
@@ -294,11 +294,12 @@ dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, 
 
 dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon, double *log_delta) {
     dpmf_i_account_pair pairs[DIRECTIONS_MAX];
+    const dpmf_i_account_line_options coarse = {fmax(COARSE, c->relative), c->absolute, 0};
     dpmf_i_account_answer found;
     int met = 0;
     directions_of(c, pairs);
     if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR) {
-        if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, COARSE, c->absolute, log_delta, &met));
+        if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, &coarse, log_delta, &met));
         if (met) return DPMF_OK;
         return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
     }

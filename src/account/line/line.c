@@ -105,11 +105,11 @@ static dpmf_status make_nodes(line *c, int *made) {
 }
 
 /* About epsilon and ln delta. */
-static dpmf_status open_line(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double tolerance,
-                             line *c, int *made) {
+static dpmf_status open_line(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
+                             double grid, line *c, int *made) {
     *made = 0;
     *c = (line){.pair = pair, .n = (double)pair->compositions};
-    if (!dpmf_i_account_line_plan_make(pair, epsilon, log_delta, tolerance, &c->plan)) return DPMF_OK;
+    if (!dpmf_i_account_line_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
 
@@ -186,18 +186,19 @@ static int is_possible(const dpmf_i_account_pair *pair) {
     return pair->probability < 1 && pair->compositions >= STEPS_MIN;
 }
 
-static double slack_at(double relative, double absolute, double epsilon) {
-    return fmax(relative * epsilon, absolute);
+static double slack_at(const dpmf_i_account_line_options *how, double epsilon) {
+    return fmax(how->relative * epsilon, how->absolute);
 }
 
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
-static dpmf_status attempt_epsilon(const dpmf_i_account_pair *pair, double log_delta, double slack, double *guess,
-                                   int *met, int *again) {
+static dpmf_status attempt_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                   const dpmf_i_account_line_options *how, double *guess, int *met, int *again) {
+    const double slack = slack_at(how, *guess);
     line c = {0};
     int made = 0;
     dpmf_status status = DPMF_OK;
     *met = *again = 0;
-    TRY_DONE(open_line(pair, *guess, log_delta, slack, &c, &made));
+    TRY_DONE(open_line(pair, *guess, log_delta, slack, how->grid, &c, &made));
     if (made) {
         const double found = solve_epsilon(&c, *guess, log_delta), below = found * (1 - PAIR_ROUNDING) - slack;
         *met = isfinite(found) && (below <= 0 || read_line(&c, below).low >= log_delta);
@@ -211,15 +212,15 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta, double relative,
-                                        double absolute, double *epsilon, int *met) {
+dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta,
+                                        const dpmf_i_account_line_options *how, double *epsilon, int *met) {
     TRY(dpmf_i_account_pair_check(pair));
     assert(log_delta < 0);
     double guess = 0, least = INFINITY;
     int tight = 0, again = is_possible(pair);
     if (again) TRY(dpmf_i_account_line_guess_epsilon(pair, log_delta, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
-        TRY(attempt_epsilon(pair, log_delta, slack_at(relative, absolute, guess), &guess, &tight, &again));
+        TRY(attempt_epsilon(pair, log_delta, how, &guess, &tight, &again));
         least = fmin(least, guess * (1 + PAIR_ROUNDING));
     }
     *epsilon = least;
@@ -227,13 +228,14 @@ dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double 
     return DPMF_OK;
 }
 
-static dpmf_status attempt_log_delta(const dpmf_i_account_pair *pair, double epsilon, double slack, double *guess,
-                                     int *met, int *again) {
+static dpmf_status attempt_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                     const dpmf_i_account_line_options *how, double *guess, int *met, int *again) {
+    const double slack = slack_at(how, epsilon);
     line c = {0};
     int made = 0;
     dpmf_status status = DPMF_OK;
     *met = *again = 0;
-    TRY_DONE(open_line(pair, epsilon, *guess, slack, &c, &made));
+    TRY_DONE(open_line(pair, epsilon, *guess, slack, how->grid, &c, &made));
     if (made) {
         const double found = read_line(&c, epsilon * (1 - PAIR_ROUNDING)).high + PAIR_ROUNDING;
         /* delta a slack before epsilon is above it: the bound is the value of an epsilon within the slack */
@@ -249,15 +251,15 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon, double relative,
-                                          double absolute, double *log_delta, int *met) {
+dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon,
+                                          const dpmf_i_account_line_options *how, double *log_delta, int *met) {
     TRY(dpmf_i_account_pair_check(pair));
     assert(epsilon >= 0 && isfinite(epsilon));
     double guess = 0, least = 0;
     int tight = 0, again = is_possible(pair);
     if (again) TRY(dpmf_i_account_line_guess_log_delta(pair, epsilon, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
-        TRY(attempt_log_delta(pair, epsilon, slack_at(relative, absolute, epsilon), &guess, &tight, &again));
+        TRY(attempt_log_delta(pair, epsilon, how, &guess, &tight, &again));
         least = fmin(least, guess);
     }
     *log_delta = least;

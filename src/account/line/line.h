@@ -36,9 +36,9 @@ typedef struct dpmf_i_account_line_plan {
     dpmf_i_account_line_alias above, below;
 } dpmf_i_account_line_plan;
 
-/* For what is near epsilon and e^log_delta; false: too much work. */
+/* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
 int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                                  dpmf_i_account_line_plan *out);
+                                  double grid, dpmf_i_account_line_plan *out);
 /* Where to look: saddle points, nothing rests on them. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta,
                                                               double *epsilon);

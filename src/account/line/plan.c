@@ -20,10 +20,10 @@
 
 static const double PI = 3.14159265358979323846;
 static const double FINE = 1e-9,
-                    COARSE = 0.02; /* tolerances: a part of delta; that part of the slack's effect on delta */
+                    COARSE = 0.02; /* tolerances: a part of delta; such a part of what the slack does to it */
 
 /* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
-static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 21, WORK_MOST = 1 << 24;
+static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 24;
 
 enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are none of ours */
 
@@ -137,13 +137,15 @@ static int is_worth_it(const dpmf_i_account_pair *pair, double work, dpmf_i_acco
 }
 
 int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                                  dpmf_i_account_line_plan *out) {
+                                  double grid, dpmf_i_account_line_plan *out) {
     aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE};
     dpmf_i_account_contour_saddle at;
     if (!dpmf_i_account_contour_saddle_at_epsilon(pair, epsilon, &at)) return 0;
     const double t = at.t;
     if (best_plan(&a, t, out) && is_worth_it(pair, WORK_FINE, out)) return 1;
     a.tolerance = COARSE * fmin(0.5, t * slack);
+    if (grid > 0)
+        a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/dots/dots.c */
     return a.tolerance > FINE && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out);
 }
 
