@@ -10,9 +10,9 @@ import results
 
 ROWS = [results.BASELINE, "BLT", "TV-BLT", "banded Toeplitz", "BandMF"]
 PANELS = [  # task, epsilon, title, what is measured, step of the axis
-    ("softmax-10", 2.0, "softmax regression, 10 epochs", "test accuracy, %", 0.5),
-    ("cnn", 2.0, "CNN, 2 epochs", "test accuracy, %", 1.0),
-    ("text", 2.0, "transformer on text, 4 epochs", "bits per character (fewer is better)", 0.05),
+    ("softmax-10", 8.0, "softmax regression, 10 epochs", "test accuracy, %", 0.5),
+    ("cnn", 8.0, "CNN, 2 epochs", "test accuracy, %", 1.0),
+    ("text", 8.0, "transformer on text, 4 epochs", "bits per character", 0.05),
 ]
 WIDTH, HEIGHT, LEFT, TOP, PANEL, GAP, ROW = 980, 330, 200, 92, 222, 44, 34
 STYLE = """<style>
@@ -44,7 +44,9 @@ def panel(out, own, left, title, measured, step):
     x = lambda value: left + PANEL * (value / step - first) / (last - first)
     bottom = TOP + ROW * len(ROWS)
     out.append(f'<text class="head" x="{left + PANEL / 2}" y="{TOP - 26}" text-anchor="middle">{title}</text>')
-    out.append(f'<text class="small" x="{left + PANEL / 2}" y="{TOP - 10}" text-anchor="middle">{measured}</text>')
+    counts = sorted({len(r.values) for r in shown.values()})
+    runs = f"{counts[0]} runs each" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs each"
+    out.append(f'<text class="small" x="{left + PANEL / 2}" y="{TOP - 10}" text-anchor="middle">{measured}; {runs}</text>')
     for tick in range(first, last + 1, -(-(last - first) // 4)):
         at = x(tick * step)
         out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{bottom}"/>'
@@ -54,6 +56,8 @@ def panel(out, own, left, title, measured, step):
     for place, name in enumerate(ROWS):
         if name in shown:
             dot(out, shown[name], x, sign, TOP + ROW * (place + 0.5), "same" if place == 0 else verdict(shown[name], baseline))
+        else:
+            out.append(f'<text class="small" x="{left + PANEL - 4}" y="{TOP + ROW * (place + 0.5) + 4}" text-anchor="end">not run</text>')
 
 
 def dot(out, result, x, sign, y, kind):
@@ -68,8 +72,8 @@ def draw(found):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
            f'aria-label="Test scores of five mechanisms at equal privacy in three tasks">', STYLE,
            f'<rect class="card" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
-           '<text class="title" x="18" y="30">Same privacy (ε = 2), which noise trains the better model?</text>',
-           f'<text class="small" x="{WIDTH - 18}" y="30" text-anchor="end">right is better; bars: 95 % intervals of five runs</text>']
+           '<text class="title" x="18" y="30">Same privacy (ε = 8), which noise trains the better model?</text>',
+           f'<text class="small" x="{WIDTH - 18}" y="30" text-anchor="end">right is better; bars: 95 % intervals</text>']
     for place, name in enumerate(ROWS):
         words = name.replace(", ", ",&#160;")
         out.append(f'<text x="{LEFT - 18}" y="{TOP + ROW * (place + 0.5) + 4}" text-anchor="end">{words}</text>')

@@ -121,10 +121,6 @@ class Setting:
 
     def run(self):
         rate, clip = self.search()
-        rows = read(self.given.output)  # runs of a choice that a wider search has replaced
-        kept = [row for row in rows if row["stage"] != "final" or not self.owns(row) or
-                (float(row["learning_rate"]), float(row["clip"])) == (rate, clip)]
-        write(self.given.output, kept)
         for seed in FINAL_SEEDS[: self.given.seeds]:
             if (rate, clip, seed) not in self.rows("final"):
                 self.train("final", rate, clip, seed)
