@@ -97,8 +97,9 @@ def torch_runs(path, bits=False):
     found = collections.defaultdict(dict)
     for (epsilon, name), own in groups.items():
         first = [row for row in own if row["seed"] == "0"]
-        rate = max(first, key=lambda row: float(row["held_out"]))["rate"]
-        runs = [row for row in own if row["rate"] == rate]
+        best = max(first, key=lambda row: float(row["held_out"]))
+        rate = best["rate"]
+        runs = [row for row in own if (row["rate"], row["noise_rms"]) == (rate, best["noise_rms"])]  # one mechanism, one rate
         if len(runs) > 1:
             values = [(-1 if bits else 100) * float(row["test"]) for row in runs]
             found[epsilon][NAMES[name]] = Result(values, float(rate), 1.0, float(runs[0]["noise_rms"]), len(first), not bits)
