@@ -289,7 +289,7 @@ static dpmf_status sweep_toeplitz(sweep *s) {
  * where the norms of a unit's columns are free too. n b^2 at most so much: some seconds, or, when named, a minute.
  */
 static double cost_limit(const dpmf_i_design_problem *p, int sampled) {
-    double limit = sampled || is_single(p) ? 4e6 : 1e5;
+    double limit = sampled || is_single(p) ? 4e6 : 3e5;
     return dpmf_i_design_names(p, DPMF_FAMILY_BANDED) ? 10 * limit : limit;
 }
 
