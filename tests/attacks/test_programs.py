@@ -210,7 +210,7 @@ class Runs(Case):
         model. Now the state file knows that it was begun, and without a checkpoint it is refused."""
         asked = ["train", *self.data, *self.plan]
         self.assertEqual(run(*asked)[0], 0)
-        self.refused(1, *asked, says="begun before: the noise of 50 of its 50 steps has been handed out")
+        self.refused(1, *asked, says="started before: the noise of 50 of its 50 steps has been used")
         self.refused(2, *asked, "--clip", "2", says="a key file serves one run")
         # A checkpoint without the state file that belongs to it is no better.
         checkpoint = ["--checkpoint", self.path("c"), "--key-file", self.path("other")]

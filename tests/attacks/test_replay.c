@@ -76,7 +76,7 @@ static void test_replay_over_another_sum(void **unused) {
     assert_int_equal(dpmf_noise_reserved(noise), 6);
     check_ok(dpmf_noise_seek(noise, 3));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_bind_sum(noise, sums[4]));
-    check_message("row 3 was handed out for another sum");
+    check_message("row 3 was used for another sum");
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_next(noise, untouched)); /* nor by not naming one */
     check_message("row 3");
     for (int i = 0; i < DIM; i++)
@@ -142,7 +142,7 @@ static void test_trainer_with_another_sum(void **unused) {
     assert_int_equal(dpmf_trainer_begun(run.trainer), 4);
     run.trainer->weights[0] = 1;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_next(run.trainer));
-    check_message("row 0 was handed out for another sum than that of step 0");
+    check_message("row 0 was used for another sum than that of step 0");
     assert_int_equal(dpmf_trainer_step(run.trainer), 0);
     run.trainer->weights[0] = 0;
     case_steps(&run, 4); /* the same sums: the same weights */

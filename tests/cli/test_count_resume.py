@@ -102,7 +102,7 @@ class Resume(Case):
         self.assertEqual(self.kept(text(0, 10).rstrip("\n"))[0], 0)
         code, _, said = self.kept(text(0, 10).rstrip("\n") + "9\n" + text(10, 40))
         self.assertEqual(code, 1)
-        self.assertIn("line 10 was counted when it had no end yet, and has grown since", said[-1])
+        self.assertIn("line 10 was counted without its line end, and is longer now", said[-1])
         self.assertEqual(self.kept(text(0, 40))[0], 0)
         self.assertEqual(self.read(), expected)
 
@@ -129,7 +129,7 @@ class Resume(Case):
         self.assertTrue(expected.endswith(out))
         self.assertLessEqual(len(expected.splitlines()) - 3, len(out.splitlines()))
         self.assertIn("printed again", said[0])
-        self.assertIn("going on after line 3", said[1])
+        self.assertIn("resuming after line 3", said[1])
 
     def test_a_new_output_file_after_a_good_end(self):
         expected = self.at_once().splitlines(True)
@@ -137,7 +137,7 @@ class Resume(Case):
         os.rename(self.path("out"), self.path("january"))
         code, _, said = self.kept(text(0, 20))
         self.assertEqual((code, self.read()), (0, "".join(expected[10:20])))
-        self.assertIn("is new: lines up to 10 are elsewhere", said[0])
+        self.assertIn("is a new file: lines up to 10 are elsewhere", said[0])
 
     def test_csv_goes_on_with_its_header_read_once(self):
         data = "day,visits\n" + "".join("%d,%s\n" % (t, row) for t, row in enumerate(ROWS))

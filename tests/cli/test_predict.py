@@ -75,7 +75,7 @@ class Predict(Case):
         self.assertIsNone(found["accuracy"])
         code, out, err = run("predict", self.path("w.npy"), "--test-csv", self.test_csv, "-o", self.path("answers.csv"))
         self.assertEqual((code, out), (0, ""))
-        self.assertIn("of 200 examples are right", err)
+        self.assertIn("of 200 examples are correct", err)
         with open(self.path("answers.csv")) as file:
             lines = file.read().split("\n")
         self.assertEqual((lines[0], len(lines)), ("class,probability", 202))

@@ -187,7 +187,7 @@ class Designed(ReportCase):
     def test_the_page_states_the_guarantee(self):
         file = self.designed("m", "--steps", 100, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6")
         page = self.page(file, "--dim", "2000000")
-        for words in ["are (epsilon, delta)-differentially private with epsilon = 2 and delta = 1e-06",
+        for words in ["are (ε, δ)-differentially private with ε = 2 and δ = 1e-06",
                       "Compared at equal privacy", "2 000 000 numbers", "dpmf verify m", "best eligible"]:
             self.assertIn(words, page.text)
         self.assertIn("delta, logarithmic, against epsilon for this mechanism",

@@ -233,7 +233,7 @@ class Resuming(Case):
         self.assertEqual(self.parts(), ["run.50.%d-of-3" % rank for rank in range(3)])
         self.refused(1, ["this run is complete"], (3, line))
         self.assertEqual(self.train(3, *kept, "--out", self.path("model"))["resumed_at"], 50)
-        self.refused(2, ["was on 3 processes", "not with 2"], (2, line))
+        self.refused(2, ["used 3 processes", "not with 2"], (2, line))
         self.refused(2, ["rank 0", "another run"][1:], (3, [*line, "--learning-rate", "0.1"]))
         self.refused(1, ["is not a checkpoint"], (1, line))
         os.rename(self.path("run.50.0-of-3"), self.path("kept"))

@@ -276,7 +276,7 @@ static void test_segments_that_do_not_fit_the_row_are_refused(void **unused) {
     (void)unused;
     check_ok(dpmf_noise_create(m, CASE_DIM, 1.0, case_key, &o, &noise));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_add(noise, 1.0, 2, short_));
-    check_message("20 numbers in all, accepted: 21");
+    check_message("20 numbers in total, accepted: 21");
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_add(noise, 1.0, 2, long_));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_add(noise, 1.0, 3, negative));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_add(noise, 1.0, 1, none));
