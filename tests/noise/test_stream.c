@@ -103,8 +103,37 @@ static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
     dpmf_i_crypto_seed_close(seed);
 }
 
+/* Buffers of 19 MB are asked for ahead of time (noise/blt.c), those of a part of 1000 coordinates are not. */
+static void test_buffers_that_no_cache_holds_have_the_same_bits(void **state) {
+    enum { MANY = 700001, PART = 1000 };
+    static const int64_t starts[] = {0, 333333, MANY - PART};
+    (void)state;
+    dpmf_i_crypto_seed *seed = open_seed();
+    dpmf_strategy *s = blt_case(STEPS, 7);
+    setting all = plain(DPMF_FLOAT32), some = all;
+    float *row = malloc(MANY * sizeof *row), part[PART];
+    assert_non_null(row);
+    all.options.count = MANY;
+    some.options.count = PART;
+    for (size_t k = 0; k < sizeof starts / sizeof starts[0]; k++) {
+        some.options.first = FIRST + starts[k];
+        dpmf_i_noise_stream *one = open_stream(s, seed, &all, NULL), *other = open_stream(s, seed, &some, NULL);
+        for (int t = 0; t < 3; t++) {
+            emit(one, &all, (char *)row);
+            emit(other, &some, (char *)part);
+            assert_memory_equal(row + starts[k], part, sizeof part);
+        }
+        dpmf_i_noise_stream_free(one);
+        dpmf_i_noise_stream_free(other);
+    }
+    free(row);
+    dpmf_strategy_free(s);
+    dpmf_i_crypto_seed_close(seed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_stream_has_the_same_bits_in_every_way),
+                                       cmocka_unit_test(test_buffers_that_no_cache_holds_have_the_same_bits),
                                        cmocka_unit_test(test_a_stream_adds_by_a_product_and_a_sum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
