@@ -312,15 +312,19 @@ double cell_tolerance(const cell *c) {
     return fmax(0.5 * unit, relative * fabs(c->paper));
 }
 
-/* Printed decimals are not doubles: a value in the middle of two may miss by a rounding. */
+/*
+ * Printed decimals are not doubles: a value in the middle of two may miss by a rounding. So may a quotient of two
+ * equal figures miss 1, which are the ends of two searches.
+ */
 static verdict judge(const cell *c) {
     if (!is_claimed(c)) return UNCLAIMED;
     assert(!isnan(c->paper));
     double over = c->ours - c->paper, relative = c->claim != NULL ? c->claim->relative : c->column->relative;
+    double rounding = 1e-12 * fabs(c->paper);
     bool near = fabs(over) <= cell_tolerance(c) * (1.0 + 2e-9), agrees = near;
     if (c->claim == NULL && c->column->or_less && over < 0.0) agrees = true;
-    if (cell_relation(c) == AT_MOST) agrees = over <= 0.0 && (relative == 0.0 || near);
-    if (cell_relation(c) == AT_LEAST) agrees = over >= 0.0 && (relative == 0.0 || near);
+    if (cell_relation(c) == AT_MOST) agrees = over <= rounding && (relative == 0.0 || near);
+    if (cell_relation(c) == AT_LEAST) agrees = over >= -rounding && (relative == 0.0 || near);
     return agrees ? AGREES : OFF;
 }
 
