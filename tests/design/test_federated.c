@@ -287,7 +287,7 @@ static int stop_at(void *context, const char *what, double done) {
     return --*left == 0;
 }
 
-static dpmf_status open_and_close(const dpmf_i_design_problem *p) {
+static dpmf_status open_and_close(dpmf_i_design_problem *p) {
     dpmf_i_design_federated_range f = {0};
     dpmf_status status = dpmf_i_design_federated_open(p, &f);
     assert_true((f.count > 0) == (status == DPMF_OK));
