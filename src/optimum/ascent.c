@@ -196,7 +196,8 @@ static void swap(double **a, double **b) {
 
 static dpmf_status report_gap(const dpmf_i_optimum_ascent *s, double start, double tolerance) {
     double done = log(start / dpmf_i_optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
-    return dpmf_i_base_progress(s->run, "optimum", isfinite(done) ? fmin(1, fmax(0, done)) : 0);
+    done = !s->coarse && isfinite(done) ? fmin(1, fmax(0, done)) : 0;
+    return dpmf_i_base_progress(s->run, "optimum", dpmf_i_optimum_phi_watch(s->phi, s->run, done));
 }
 
 static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfgs *memory, double tolerance,
@@ -208,6 +209,7 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfg
         for (int64_t i = part; i < part + s->n; i++)
             s->y[i] = fmax(s->y[i], bottom);
     }
+    dpmf_i_optimum_phi_watch(s->phi, s->run, 0);
     TRY(evaluate_phi(s, s->y, fmax(finest, 1e-4)));
     double value = objective(s, s->y, barrier, s->gradient);
     start = s->here;

@@ -140,9 +140,10 @@ void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *f) {
     dpmf_i_base_free(f);
 }
 
-void dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *f, const dpmf_run *run, double done) {
+double dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *f, const dpmf_run *run, double done) {
     f->run = run;
-    f->done = done;
+    f->done = fmax(f->done, done);
+    return f->done;
 }
 
 /* ---- the interval ---- */

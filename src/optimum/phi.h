@@ -12,8 +12,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_create(const dpmf_workload *workl
                                                       dpmf_i_optimum_phi **out);
 void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *phi);
 
-/* From now on evaluations ask `run` (NULL: nobody) whether to go on, and say that `done` is done; some times a second. */
-void dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *phi, const dpmf_run *run, double done);
+/*
+ * From now on evaluations ask `run` (NULL: nobody) whether to go on, and report that `done` is done, several times per second.
+ * Returns what is reported: the most so far, because a climb that begins anew must not go backwards.
+ */
+double dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *phi, const dpmf_run *run, double done);
 
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
