@@ -250,10 +250,10 @@ static void cost_table(const report *r, text_buffer *t) {
         if (!r->rivals[i].own) continue;
         if (c->seconds_per_step > 0.0) {
             snprintf(overhead, sizeof overhead, "× %s", pretty(c->overhead, 3, text));
-            cost_row(t, "Time of a step", pretty_seconds(c->seconds_per_step, text), "measured here", "guess");
+            cost_row(t, "Time per step", pretty_seconds(c->seconds_per_step, text), "measured here", "guess");
             cost_row(t, "of independent noise's", overhead, "measured here", "guess");
         } else {
-            cost_row(t, "Time of a step", "–", "not measured; use --max-overhead", "");
+            cost_row(t, "Time per step", "–", "not measured; use --max-overhead", "");
         }
     }
     table_end(t);
@@ -266,7 +266,7 @@ static void time_table(const report *r, text_buffer *t) {
         any = any || r->rivals[i].is.seconds_per_step > 0.0;
     if (!any) return;
     text_add(t, "<h3>Time per step, measured while this page was made</h3>\n");
-    table_begin(t, "time of a step", "Mechanism|#Time per step|#Over independent noise|#Noise, RMS");
+    table_begin(t, "time per step", "Mechanism|#Time per step|#Over independent noise|#Noise, RMS");
     for (int64_t i = 0; i < r->rival_count; ++i) {
         const dpmf_candidate *c = &r->rivals[i].is;
         if (c->swept || c->seconds_per_step <= 0.0) continue;

@@ -80,7 +80,7 @@ class Lines(Case):
                 self.assertIn("line 1: field 2 is not a finite decimal number", said[0])
 
     def test_columns_that_are_not_there_are_named(self):
-        self.assertIn("line 1: it has 2 fields, and no column sales", self.count("a,b\n1,2\n", "--columns", "sales")[2][0])
+        self.assertIn("line 1: it has 2 fields, but no column sales", self.count("a,b\n1,2\n", "--columns", "sales")[2][0])
         self.assertIn("no column when", self.count("a,b\n1,2\n", "--columns", "a", "--time", "when")[2][0])
         self.assertIn("no column 5", self.count("a,b\n1,2\n", "--columns", "5,")[2][0])
         self.assertIn("twice", self.count("a,a\n1,2\n", "--columns", "a")[2][0])

@@ -148,8 +148,10 @@ class Saved(Case):
         path = self.path("m.dpmf")
         found = self.json(*SMALL[:3], "--epochs", 8, *SMALL[5:], "--sampling", "block-cyclic", "--no-bench", "-o", path)
         held = self.json("inspect", path)
-        for key in ("sigma", "rms_loss", "max_loss", "sampling", "family"):
+        for key in ("sigma", "sampling", "family"):
             self.assertEqual(held[key], found["chosen"][key], key)
+        for key in ("rms_loss", "max_loss"):  # evaluated again for the file, where a sensitivity is not quite 1
+            self.near(held[key], found["chosen"][key], 1e-14)
         self.assertEqual((held["epsilon"], held["delta"]), (4, 1e-5))
         self.assertEqual(held["digest"], found["digest"])
         again = self.json("account", path)  # at the file's own delta
@@ -291,7 +293,7 @@ class LeftOut(Case):
         self.assertIn("bisr", {c["family"] for c in found["candidates"]})
         self.assertNotIn("Left out", found["why"])
         found = self.json(*self.asked(200))
-        self.assertIn("dense was left out: a mechanism above is within 0.1 % of what any can reach (--families dense",
+        self.assertIn("dense was left out: a mechanism above is within 0.1 % of the proven bound (--families dense",
                       found["why"])
         found = self.json(*self.asked(200, "--families", "dense,identity"))
         self.assertIn("dense", {c["family"] for c in found["candidates"]})

@@ -209,7 +209,7 @@ class Designed(ReportCase):
         self.assertIn("Designed for " + words, page.text)
         self.assertGreater(self.raw.count('<tr class="out">'), 0)  # the memory is a limit here too
         self.assertIn("more than the 18000 bytes allowed", page.text)
-        self.assertIn("Time of a step, measured", page.text)
+        self.assertIn("Time per step, measured", page.text)
         self.assertIn("best eligible", page.own)
         page = self.page(self.path("m"), "--memory", "1G")
         self.assertIn("under other limits than those of the file's design: rows of 1000 numbers, memory at most 954 MiB",

@@ -92,7 +92,7 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     check_ok(dpmf_dataset_create(data->count, data->features, data->classes, data->x, data->label, NULL, &alone));
     dpmf_trainer_options users = plan.options;
     users.by_unit = 1;
-    refuse_options(alone, &r, &users, "whose");
+    refuse_options(alone, &r, &users, "has no users");
     dpmf_trainer *none = NULL;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(NULL, r.mechanism, r.sampler, r.key, NULL, &none));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, NULL, r.sampler, r.key, NULL, &none));

@@ -32,8 +32,9 @@ enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX
  * excess is that of the worst step, the mean must be better.
  */
 static const double EXCESS_SMALL = 1e-6, EXCESS_SMALL_MAX = 1e-8;
-/* Newton's steps stop when they lower the excess by less than this part of it. */
+/* Newton's steps stop when they lower the excess by less than this part of it, several times: valleys here have bends. */
 static const double DECREASE_SMALL = 0.02;
+enum { STALLS_MAX = 3 };
 /* Of a search, in units of steps x states (states + 20): as many evaluations as building would take some 15 s for. */
 static const double WORK_MAX = 1.5e10;
 /* Differences in log shifts and weights: an excess of 1e-6 and more bends over 1e-3 and more; rounding is 1e-15. */
@@ -198,20 +199,21 @@ static double small_excess(const tuner *u) {
     return u->max_loss ? EXCESS_SMALL_MAX : EXCESS_SMALL;
 }
 
-enum { STEPS_MAX = 12 };
+enum { STEPS_MAX = 24 };
 
 /* Lowers the excess from x on, in so many steps at most, while it pays and the evaluations last. */
 static dpmf_status newton(tuner *u, mapping map, int count, int steps, double *x, double *excess) {
     double damping = 1e-3;
     model m;
-    for (int k = 0; k < steps; k++) {
+    for (int k = 0, stalls = 0; k < steps && stalls < STALLS_MAX; k++) {
         double before = *excess;
         int finite = 0, lowered = 0;
         if (before <= small_excess(u)) break;
         if (u->evaluations + count * (count + 3) / 2 + 1 > u->evaluations_max) break;
         TRY(fill_model(u, map, count, x, before, &m, &finite));
         if (finite) TRY(try_steps(u, map, &m, &damping, x, excess, &lowered));
-        if (!lowered || before - *excess < DECREASE_SMALL * before) break;
+        if (!lowered) break;
+        stalls = before - *excess < DECREASE_SMALL * before ? stalls + 1 : 0;
     }
     return DPMF_OK;
 }

@@ -295,16 +295,23 @@ static dpmf_status build_chosen(tuner *u) {
     return dpmf_i_optimize_tvblt_build(&u->problem, &u->filter, &u->work);
 }
 
+/*
+ * Up to so many steps every filter is built: that is soon done, and its losses have a few digits more than measured ones. The
+ * second differences of a search need them where few nodes are already within 10^-5 of the optimum.
+ */
+enum { STEPS_BUILT = 1024 };
+
 dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
                                   const dpmf_i_optimum *optimum, const dpmf_run *run, dpmf_strategy **out,
                                   double *loss) {
     tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss};
     dpmf_status status = DPMF_OK;
     TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
+    u.careful = workload->steps <= STEPS_BUILT;
     TRY_DONE(tuner_fill(workload, &u));
     TRY_DONE(find_filter(&u, nodes, wanted_ratio));
     status = build_chosen(&u);
-    if (status == DPMF_ERROR_NUMERICAL) { /* again, with a search that avoids such filters */
+    if (status == DPMF_ERROR_NUMERICAL && !u.careful) { /* again, with a search that avoids such filters */
         u.careful = 1;
         TRY_DONE(find_filter(&u, nodes, wanted_ratio));
         status = build_chosen(&u);

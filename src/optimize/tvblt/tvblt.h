@@ -88,7 +88,7 @@ typedef struct dpmf_i_optimize_tvblt_tuner {
     const struct dpmf_i_optimum *optimum;
     const dpmf_run *run;
     int max_loss, nodes;
-    int careful; /* every filter is built: where the coefficients of the one chosen broke down */
+    int careful; /* every filter is built: in short runs, and where the coefficients of the one chosen broke down */
     int64_t evaluations, evaluations_max;
     double interval[4]; /* of the last tuning: ln f1, ln f2, and of the factors on the first node */
 } dpmf_i_optimize_tvblt_tuner;
