@@ -282,11 +282,28 @@ void table_integer(text_buffer *t, const char *name, int64_t value) {
     text_add(t, "%-*s%lld\n", NAME_WIDTH, name, (long long)value);
 }
 
+/* Nine digits of a bound on its safe side: what is printed is a bound too. side: 1 not below, -1 not above, 0 nearest. */
+void digits_of(double value, int side, char text[DIGITS_LENGTH]) {
+    enum { DIGITS = 9 };
+    snprintf(text, DIGITS_LENGTH, "%.*g", DIGITS, value);
+    if (side == 0 || value == 0.0 || !isfinite(value) || side * strtod(text, NULL) >= side * value) return;
+    const double unit = pow(10.0, floor(log10(fabs(value))) - (DIGITS - 1));
+    snprintf(text, DIGITS_LENGTH, "%.*g", DIGITS, value + side * unit);
+}
+
+static int side_of(const char *kind) {
+    const char *upper = dpmf_kind_name(DPMF_UPPER_BOUND), *lower = dpmf_kind_name(DPMF_LOWER_BOUND);
+    if (strncmp(kind, upper, strlen(upper)) == 0) return 1;
+    return strncmp(kind, lower, strlen(lower)) == 0 ? -1 : 0;
+}
+
 void table_double(text_buffer *t, const char *name, double value, const char *kind) {
+    char text[DIGITS_LENGTH];
+    digits_of(value, kind == NULL ? 0 : side_of(kind), text);
     if (kind == NULL)
-        text_add(t, "%-*s%.9g\n", NAME_WIDTH, name, value);
+        text_add(t, "%-*s%s\n", NAME_WIDTH, name, text);
     else
-        text_add(t, "%-*s%-*.9g%s\n", NAME_WIDTH, name, VALUE_WIDTH, value, kind);
+        text_add(t, "%-*s%-*s%s\n", NAME_WIDTH, name, VALUE_WIDTH, text, kind);
 }
 
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {

@@ -78,6 +78,8 @@ extern const char DELTA_TOO_LARGE[]; /* what to say then */
 /* Tables for people: a name, a value, and how sure the value is (NULL: nothing to say). */
 void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);
+enum { DIGITS_LENGTH = 32 };
+void digits_of(double value, int side, char text[DIGITS_LENGTH]);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
 void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value);

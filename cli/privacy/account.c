@@ -124,8 +124,11 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
-        text_add(t, "1e-%-7d%.9g\n", i + 1, a->curve[i]);
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
+        char text[DIGITS_LENGTH];
+        digits_of(a->curve[i], p->kind == DPMF_UPPER_BOUND ? 1 : 0, text);
+        text_add(t, "1e-%-7d%s\n", i + 1, text);
+    }
     if (a->observed.asked) observed_table(t, &a->observed);
     add_words(t, terminal_alphabet(), "\n%s", a->statement);
     if (a->observed.asked) {

@@ -20,11 +20,14 @@ typedef struct search {
     double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
     double resolution; /* of y, in the coarse search */
     double wanted;     /* how near to the crossing the answer must be, in y */
+    double least;      /* y: nothing below it is accepted */
 } search;
 
 static void place(search *s, double y) {
     if (s->unknown == SIGMA) s->composed.sigma = exp(y);
-    if (s->unknown == COMPOSITIONS) s->composed.compositions = (int64_t)fmax(1, floor(exp(-y) * (1 + 1e-12)));
+    if (s->unknown == COMPOSITIONS)
+        s->composed.compositions =
+            (int64_t)fmin(fmax(1, floor(exp(-y) * (1 + 1e-12))), (double)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
     if (s->unknown == PROBABILITY) s->composed.probability = fmin(1, exp(-y));
 }
 
@@ -137,6 +140,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
             s->slope = fmin((excess - value_before) / (y - before), 0.2 * s->slope);
         before = y;
         value_before = excess;
+        if (*ok && *out <= s->least) break;
         double away = -excess / s->slope; /* to the crossing; negative: y may fall */
         if (*ok && (s->wanted == 0 || *out - fmax(failed, y + away) <= s->wanted)) break;
         if (*ok && i >= 5) break;
@@ -149,7 +153,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
             if (less < 1) break;
             next = fmax(next, -log(less) - 1e-13);
         }
-        y = next;
+        y = fmax(next, s->least);
     }
     return DPMF_OK;
 }
@@ -157,6 +161,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
 static search search_of(const dpmf_i_account_question *q, unknown what, double epsilon, double delta) {
     search s = {.composed = q->composed,
                 .unknown = what,
+                .least = -INFINITY,
                 .epsilon = epsilon,
                 .delta = delta,
                 .log_delta = log(delta),
@@ -256,6 +261,7 @@ static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double
     int ok = 0;
     *s = search_of(q, what, epsilon, delta);
     s->composed.sigma = sigma * q->options.sigma_unit;
+    s->least = low;
     TRY(cross(s, low, high, &y));
     TRY(certify_crossing(s, y, high, &y, &found, &ok));
     if (!ok)
@@ -272,7 +278,8 @@ dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double del
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &q));
-    TRY_DONE(budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log(1e12), &s, out));
+    TRY_DONE(
+        budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)DPMF_I_ACCOUNT_COMPOSITIONS_MAX), &s, out));
     *compositions = s.composed.compositions * blocks_of(&q);
 done:
     dpmf_i_account_question_close(&q);

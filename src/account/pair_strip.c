@@ -114,7 +114,10 @@ static double log_outside(const strip *s, double low, double high) {
     }
     const double slope = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
     const double steep = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? growth_on(s, low) : 0;
-    const double right = exponent(s, high) + growth(s, high, high) + slope * (0.5 * slope - high) / (sigma * sigma) +
+    /* with q > 1/2 d may still rise beyond `high` */
+    const int rises = s->pair->direction == DPMF_I_ACCOUNT_REPLACE && s->pair->probability > 0.5;
+    const double grown = rises ? widest : growth(s, high, high);
+    const double right = exponent(s, high) + grown + slope * (0.5 * slope - high) / (sigma * sigma) +
                          dpmf_i_base_log_normal_cdf((slope - high) / sigma);
     return dpmf_i_base_log_add(below + exponent(s, low) + steep, right);
 }
@@ -149,9 +152,12 @@ double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, 
     }
     const strip line = {pair, t, 0};
     best = dpmf_i_base_log_add(best, log_outside(&line, low, end));
-    best = dpmf_i_base_log_add(best, log_integral(&line, r.step * (double)used.last, high));
+    /* a sum over points up to sigma/2 apart by cells of sigma/4: at most three times the integral */
+    best = dpmf_i_base_log_add(best, log(3.0) + log_integral(&line, r.step * (double)used.last, high));
     best = dpmf_i_base_log_add(best, log_falling(&line, high, end));
-    const double c = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : t + 2 + y;
+    /* replace: the two tails of a range that is not symmetric do not cancel */
+    const double c =
+        pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 + 2 * (t + y) * (reach + 1) / (sigma * sigma) : t + 2 + y;
     const double gaussian = -2 * PI * PI * sigma * sigma / (r.step * r.step);
     return dpmf_i_base_log_add(best, log(8 * c) + dpmf_i_base_log_add(gaussian, -kept));
 }

@@ -73,6 +73,40 @@ class Poisson(Case):
                 self.assertTrue(found["slack_met"])
                 self.assertGreater(found["epsilon_without_sampling"], found["epsilon"])
 
+    def test_printed_bounds_are_not_below_the_proven_ones(self):
+        for words, key in ((["--sigma", 10.213973983747128, "--delta", 8.086950705002901e-14, "--sampling",
+                             "poisson:0.9761357505609074", "--compositions", 13614], "epsilon"),
+                           (["--sigma", 1.5259189902617607, "--delta", 5.268917714342052e-10, "--sampling",
+                             "poisson:0.11638547468438568", "--compositions", 13236], "epsilon"),
+                           (["--sigma", 1, "--epsilon", 3, "--sampling", "poisson:0.01", "--compositions", 10000], "delta"),
+                           (["--epsilon", 3, "--delta", 1e-7, "--sampling", "poisson:0.01", "--compositions", 10000],
+                            "sigma")):
+            proven = self.json("account", *words)[key]
+            shown = next(line.split()[1] for line in self.ok("account", *words).splitlines() if line.startswith(key + " "))
+            self.assertGreaterEqual(float(shown), proven)
+            self.assertLessEqual(float(shown), proven * (1 + 1e-8))
+        curve = ["--sigma", 1, "--delta", 1e-5, "--sampling", "poisson:0.01", "--compositions", 1000, "--curve"]
+        shown = [float(line.split()[1]) for line in self.ok("account", *curve).splitlines() if line.startswith("1e-")]
+        for proven, printed in zip((point["epsilon"] for point in self.json("account", *curve)["curve"]), shown):
+            self.assertGreaterEqual(printed, proven)
+
+    def test_hardly_any_noise_has_an_answer(self):
+        for sigma, n in ((1e-6, 10 ** 12), (5e-4, 100), (1e-3, 100)):
+            found = self.json("account", "--sigma", sigma, "--delta", 1e-6, "--sampling", "poisson:0.5", "--compositions", n)
+            self.assertGreater(found["epsilon"], 0.4 * n / sigma ** 2)
+            self.assertEqual(found["kind"], "upper bound")
+
+    def test_the_largest_number_of_steps_uses_the_budget(self):
+        found = self.json("account", "--sigma", 30, "--sampling", "poisson:1e-6", "--largest", "steps", "--epsilon", 3,
+                          "--delta", 1e-6)
+        self.assertGreater(found["compositions"], 10 ** 14)
+        again = self.json("account", "--sigma", 30, "--sampling", "poisson:1e-6", "--delta", 1e-6, "--compositions",
+                          found["compositions"])
+        self.assertTrue(3 * (1 - 1e-3) < again["epsilon"] <= 3 * (1 + 1e-9), again["epsilon"])
+        found = self.json("account", "--sigma", 1000, "--sampling", "poisson:1e-9", "--largest", "steps", "--epsilon", 3,
+                          "--delta", 1e-6)
+        self.assertEqual(found["compositions"], 10 ** 15)
+
     def test_the_contour_is_an_estimate(self):
         found = self.json("account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions",
                           1000, "--engine", "contour")

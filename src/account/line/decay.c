@@ -2,21 +2,22 @@
 /*
  * How fast the characteristic function of one tilted step falls, proven for all frequencies at once.
  *
- * Notation: p(x) = f(x) e^u(x) / M(t) the tilted density of the point observed, L(x) the loss, phi(y) = M(t + iy)/M(t) its characteristic
- * function, rho(l) = p/|L'| the density of the loss.
+ * Notation: p(x) = f(x) e^u(x) / M(t) the tilted density of the point observed, L(x) the loss, phi(y) = M(t + iy)/M(t)
+ * its characteristic function, rho(l) = p/|L'| the density of the loss.
  *
- * On disjoint intervals of width w_j let c_j be at most rho. Then rho is c_j 1_j, summed, and a measure that is left, and the uniform parts have
- * the characteristic functions c_j w_j e^(...) sin(y w_j/2)/(y w_j/2):
+ * On disjoint intervals of width w_j let c_j be at most rho. Then rho is c_j 1_j, summed, and a measure that is left,
+ * and the uniform parts have the characteristic functions c_j w_j e^(...) sin(y w_j/2)/(y w_j/2):
  *
  *     |phi(y)| <= 1 - sum_j c_j w_j (1 - |sin v_j / v_j|),    v_j = y w_j/2.
  *
- * |sin v/v| falls until its first zero, pi, and is at most 0.2173 and at most 1/v beyond. So the bound at y, with the largest |sin v/v| from there on, holds for
- * everything beyond y too, where no quadrature looks.
+ * |sin v/v| falls until its first zero, pi, and is at most 0.2173 and at most 1/v beyond. So the bound at y, with the
+ * largest |sin v/v| from there on, holds for everything beyond y too, where no quadrature looks.
  *
- * Cells are intervals of x, since L is monotone there: c_j is the least f times the least e^u over the largest |L'|, all at ends (u is monotone; L' = r/sigma^2
- * with r of account/pair.c for remove and add, (r + r-)/sigma^2 for replace, r rises and r- falls). Wide cells see low frequencies, narrow ones
- * lose less of the mass: of some families of cells the best counts. Where the loss is near Gaussian a cell of 3.5 standard deviations
- * about its mean gives 0.3 of the exponent y^2/2 that there is.
+ * Cells are intervals of x, since L is monotone there: c_j is the least f times the least e^u over the largest |L'|, all
+ * at ends (u is monotone; L' = r/sigma^2 with r of account/pair.c for remove and add, (r + r-)/sigma^2 for replace, r
+ * rises and r- falls). Wide cells see low frequencies, narrow ones lose less of the mass: of some families of cells the
+ * best counts. Where the loss is near Gaussian a cell of 3.5 standard deviations about its mean gives 0.3 of the
+ * exponent y^2/2 that there is.
  */
 #include "account/line/line.h"
 

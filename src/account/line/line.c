@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proven bounds of delta and epsilon of the composed subsampled Gaussian mechanism by a Fourier sum, at a cost that does not depend on the number of
- * compositions n and with an error of about 1e-9 of delta, up to n = 1e15.
+ * Proven bounds of delta and epsilon of the composed subsampled Gaussian mechanism by a Fourier sum, at a cost that does
+ * not depend on the number of compositions n and with an error of about 1e-9 of delta, up to n = 1e15.
  *
  * With M(z) = E_P[e^(zL)] of one step and z = t + iy, t > 0, the two-sided Laplace transform of delta is
  *
@@ -11,19 +11,23 @@
  *
  *     sum_k e^(tkp) delta(epsilon + kp) = (h/2 pi) sum_j F(t + ijh),    F(z) = M(z)^n e^(-z epsilon) / (z (z+1)).
  *
- * All terms on the left are positive and the one of k = 0 is delta(epsilon): the sum on the right, which a trapezoid rule for the inversion integral would be, is an upper
- * bound of it at every step h. (Abate and Whitt 1992 use such sums for probabilities.) It becomes a bound of numbers by adding
+ * All terms on the left are positive and the one of k = 0 is delta(epsilon): the sum on the right, which a trapezoid
+ * rule for the inversion integral would be, is an upper bound of it at every step h. (Abate and Whitt 1992 use such sums
+ * for probabilities.) It becomes a bound of numbers by adding
  *
- *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a for all y beyond the last node, with the a of
+ *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
+ *                                for all y beyond the last node, with the a of
  *                                account/line/decay.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
  *     the errors of phi          of quadrature and rounding, account/line/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
- * From below: less these, and less the terms of k != 0, for which delta(x) <= M(r)^n e^(-rx) / (1+r) for every r > 0: with r = t + s above and t - s below they are
- * at most M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)). So whether the slack was met is itself proven.
+ * From below: less these, and less the terms of k != 0, for which delta(x) <= M(r)^n e^(-rx) / (1+r) for every r > 0:
+ * with r = t + s above and t - s below they are at most M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)). So whether the
+ * slack was met is proven too, but for the discretisation of M(r), whose error is estimated (account/pair.c).
  *
- * Why this route: some tens of nodes do where many steps make the sum of losses smooth, and nothing is lost to a grid. Where few steps or one rare loss
- * decide (a bound e^(-na) that does not fall), it gives up before it has cost anything, and connect the dots (account/dots/dots.c) answers.
+ * Why this route: some tens of nodes do where many steps make the sum of losses smooth, and nothing is lost to a grid.
+ * Where few steps or one rare loss decide (a bound e^(-na) that does not fall), it gives up before it has cost anything,
+ * and connect the dots (account/dots/dots.c) answers.
  */
 #include "account/line/line.h"
 
@@ -86,7 +90,8 @@ static dpmf_status make_nodes(line *c, int *made) {
     *made = 0;
     TRY(dpmf_i_account_line_rule_create(c->pair, plan->t, plan->spacing, plan->count, plan->points_max, &rule));
     if (rule.phase == NULL) return DPMF_OK;
-    if (rule.log_moment_high > plan->log_moment) { /* never seen; the plan's own bound would not be one */
+    if (rule.log_moment_high >
+        plan->log_moment) { /* q near 1, where roundings are overrated; the plan has no bound then */
         dpmf_i_account_line_rule_free(&rule);
         return DPMF_OK;
     }
@@ -120,6 +125,7 @@ typedef struct bounds {
 } bounds;
 
 static bounds read_line(const line *c, double epsilon) {
+    bounds b = {INFINITY, -INFINITY}; /* nothing is proven */
     double sum = 0, off = 0, total = 0;
     for (int64_t i = 0; i < c->plan.count; i++) {
         const node *p = &c->nodes[i];
@@ -129,15 +135,16 @@ static bounds read_line(const line *c, double epsilon) {
             continue;
         }
         const double modulus = times * exp(p->size), turn = y * epsilon;
+        const double wrong = p->error + 8 * ROUNDING * (fabs(p->angle) + turn + fabs(p->size));
+        if (!(wrong < 700)) return b;
         sum += modulus * cos(p->angle - turn);
-        off += modulus * expm1(fmin(p->error + 8 * ROUNDING * (fabs(p->angle) + turn + fabs(p->size)), 700));
+        off += modulus * expm1(wrong);
         total += modulus;
     }
     off += ROUNDING * (8 + (double)c->plan.count) * total;
     const double part = c->plan.spacing / PI, rest = exp(c->plan.log_rest);
     const double high = part * (sum + off) * (1 + 1e-14) + rest, low = part * (sum - off) * (1 - 1e-14) - rest;
     const double rounding = 4 * ROUNDING * (fabs(c->log_high) + c->plan.t * epsilon + 800);
-    bounds b = {INFINITY, -INFINITY};
     if (!(high > 0)) return b;
     b.high = c->log_high - c->plan.t * epsilon + log(high) + rounding;
     const double scale = c->log_low - c->plan.t * epsilon;
@@ -180,10 +187,13 @@ static double solve_epsilon(const line *c, double guess, double log_delta) {
 
 enum { ATTEMPTS = 5 };
 
-/* Of fewer steps the sum of losses is not smooth enough, ever. */
+/*
+ * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
+ * connect the dots leaves the rest to the closed forms (account/dots/dots.c has the same range).
+ */
 static int is_possible(const dpmf_i_account_pair *pair) {
     enum { STEPS_MIN = 16 };
-    return pair->probability < 1 && pair->compositions >= STEPS_MIN;
+    return pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
 }
 
 static double slack_at(const dpmf_i_account_line_options *how, double epsilon) {
@@ -200,7 +210,8 @@ static dpmf_status attempt_epsilon(const dpmf_i_account_pair *pair, double log_d
     *met = *again = 0;
     TRY_DONE(open_line(pair, *guess, log_delta, slack, how->grid, &c, &made));
     if (made) {
-        const double found = solve_epsilon(&c, *guess, log_delta), below = found * (1 - PAIR_ROUNDING) - slack;
+        const double found = solve_epsilon(&c, *guess, log_delta);
+        const double below = found * (1 - PAIR_ROUNDING) - fmin(slack, slack_at(how, found));
         *met = isfinite(found) && (below <= 0 || read_line(&c, below).low >= log_delta);
         *again = isfinite(found) && !*met && c.plan.t * fabs(found - *guess) > 0.5;
         *guess = found;

@@ -2,15 +2,18 @@
 /*
  * The choices of the Fourier sum. Every choice gives a bound; these give one that is tight at little cost.
  *
- * Order. Any t > 0 may be the abscissa. At the saddle point the terms are the smallest, but where sampling is rare that is just before M(t) explodes
- * (one absurdly large loss outweighs all else at high orders), and the aliases above then ask for a long period. A smaller t costs some digits by cancellation and
- * nothing else, so orders from the saddle point down are tried, the least work wins.
+ * Order. Any t > 0 may be the abscissa. At the saddle point the terms are the smallest, but where sampling is rare that
+ * is just before M(t) explodes (one absurdly large loss outweighs all else at high orders), and the aliases above then
+ * ask for a long period. A smaller t costs some digits by cancellation and nothing else, so orders from the saddle point
+ * down are tried, the least work wins.
  *
- * Spacing. The aliases are bounded by M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)), r = t + s and t - s; p such that they are a part `tolerance` of delta, at the best s.
+ * Spacing. The aliases are bounded by M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)), r = t + s and t - s; p such that
+ * they are a part `tolerance` of delta, at the best s.
  *
  * Number. As many nodes as make the rest of the sum, by account/line/decay.c, such a part.
  *
- * Tolerance. 1e-9, or where that would be much work as much as the slack allows. What takes more work than connecting the dots would is left to that.
+ * Tolerance. 1e-9, or where that would be much work as much as the slack allows. What takes more work than connecting
+ * the dots would is left to that.
  */
 #include "account/contour/contour.h"
 #include "account/dots/dots.h"

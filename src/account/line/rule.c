@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * phi(y) = M(t + iy)/M(t) of one step, for y = 0, h, 2h, ..., y_max by one trapezoid rule on the real line, with a proven error.
+ * phi(y) = M(t + iy)/M(t) of one step, for y = 0, h, 2h, ..., y_max by one trapezoid rule on the real line, with a
+ * proven error.
  *
- * Notation as in account/pair.c: M(z) = E[e^u] = 1 + E[e^u - 1 - u] - c S, u = (z+1) l, -z l or (z+1) l - z l-, c = z+1, -z, 1. At z = t + iy let
- * u = a + ib: a is that of t, and b = y l, -y l, y (l - l-). With w_k the weights of the rule and W_k = w_k e^(a_k)
+ * Notation as in account/pair.c: M(z) = E[e^u] = 1 + E[e^u - 1 - u] - c S, u = (z+1) l, -z l or (z+1) l - z l-, c = z+1,
+ * -z, 1. At z = t + iy let u = a + ib: a is that of t, and b = y l, -y l, y (l - l-). With w_k the weights of the rule
+ * and W_k = w_k e^(a_k)
  *
- *     M(z) - M(t) = -2 sum W sin^2(b/2)  +  i sum w ((e^a - 1) sin b + (sin b - b))  -+  i y S        (- remove, + add, none for replace),
+ *     M(z) - M(t) = -2 sum W sin^2(b/2)  +  i sum w ((e^a - 1) sin b + (sin b - b))  -+  i y S        (- remove, + add,
+ *                                                                                                     none for replace),
  *
- * every term of the second order in the loss, as n-fold composition of small losses asks for, and the real part without cancellation. Where M(t) is
- * beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part is sum W sin b.
+ * every term of the second order in the loss, as n-fold composition of small losses asks for, and the real part without
+ * cancellation. Where M(t) is beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part
+ * is sum W sin b.
  *
- * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v = 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8
- * + 2 max(e, 0))/(1 - q): expm1 and log1p are accurate, the relative error of e^e is that of e times e, and q e^e/w, (1 - e^e) q/w are at most |l| and |l|/(1-q). With U =
- * (t+1)|l| + t|l-|, A the size of ln w_k N the number of points and J that of the y, W is off by a part of at most
+ * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v =
+ * 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8 + 2 max(e, 0))/(1 - q), but for x = 1/2 itself, next
+ * to which l is as small as its error and the constants below have room: expm1 and log1p are accurate, the relative
+ * error of e^e is that of e times e, and q e^e/w, (1 - e^e) q/w are at most |l| and |l|/(1-q). With U = (t+1)|l| +
+ * t|l-|, A the size of ln w_k, N the number of points and J that of the y, W is off by a part of at most
  *
  *     r = v (32 + N + 8 J + 8 (A + shift) + (k + 8) (1 + U)),
  *
- * N for adding up. sin(b/2) and cos(b/2) are turned from one y to the next, each time with 4 v, so that they are off by 4 J v |b|: 8 J. b, with P = |l| + |l-|, by y P k v at most. So the terms of the sums are off by 2 r times at most
+ * N for adding up. sin(b/2) and cos(b/2) are turned from one y to the next, each time with 4 v, so that they are off by
+ * 4 J v |b|: 8 J. b, with P = |l| + |l-|, by y P k v at most. So the terms of the sums are off by 2 r times at most
  *
  *     W (y P)^2 (real),    (w + W) U y P + w (y P)^2 (imaginary),    W (1 + y P) (imaginary, over e^shift),
  *
- * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made once.
+ * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made
+ * once.
  */
 #include "account/line/line.h"
 
@@ -154,9 +162,10 @@ static int finish(const dpmf_i_account_pair *pair, double t, double shift, doubl
     rule->log_moment_high = high + few * (fabs(high) + shift);
     rule->log_moment_low = low - few * (fabs(low) + shift);
     rule->relative = error / (rule->moment - error) + few;
-    rule->error[0] = (s->error[0] + 2 * off) / rule->moment; /* off: of M(t + iy) and of M(t) */
-    rule->error[1] = (s->error[1] + s->spread_error + few * s->spread) / rule->moment;
-    rule->error[2] = s->error[2] / rule->moment;
+    const double least = rule->moment - error;
+    rule->error[0] = (s->error[0] + 2 * off) / least; /* off: of M(t + iy) and of M(t) */
+    rule->error[1] = (s->error[1] + s->spread_error + few * s->spread) / least;
+    rule->error[2] = s->error[2] / least;
     return rule->relative > 0 && rule->relative < 1e-3 && isfinite(rule->log_moment_high) &&
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
