@@ -9,7 +9,7 @@ RUN = ["design", "--steps", 32, "--epochs", 4, "--epsilon", 2, "--delta", 1e-6, 
 FILES = {
     "random allocation": ["--sampling", "allocation", "--families", "identity"],
     "capped sampling": ["--sampling", "poisson", "--batch-cap", 30, "--units", 200, "--families", "identity"],
-    "connect-the-dots": ["--sampling", "poisson", "--families", "identity"],
+    "Fourier sum": ["--sampling", "poisson", "--families", "identity"],
     "Monte Carlo": ["--sampling", "balls-in-bins", "--families", "blt"],
 }
 
