@@ -98,7 +98,9 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
                          pair.probability, t, fineness, off, exp(bound));
             seen += off > 100 * rounding;
         }
-        assert_true(dpmf_i_account_pair_log_error(&pair, t, 0, 8, -INFINITY) - fine < log(1e-15));
+        /* replace: the two ends of its range do not cancel */
+        const double nothing = pair.direction == DPMF_I_ACCOUNT_REPLACE ? 1e-13 : 1e-15;
+        assert_true(dpmf_i_account_pair_log_error(&pair, t, 0, 8, -INFINITY) - fine < log(nothing));
     }
     assert_true(seen > 20);
 }
