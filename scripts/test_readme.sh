@@ -4,7 +4,7 @@
 # make, Python and what debootstrap calls a minimal system. The system is made once, in build/readme/clean, with the packages that
 # the README asks for already downloaded; each run starts from a copy of it. Needs root or sudo, and a network.
 #
-#   test_readme.sh             makes what is missing, runs, writes build/results/readme.xml
+#   test_readme.sh [PART...]   makes what is missing, runs the parts (command-line, c, python; all), writes build/results/readme.xml
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/build/readme
@@ -34,17 +34,30 @@ git ls-files -z --cached --others --exclude-standard | "${as_root[@]}" tar --nul
     "${as_root[@]}" tar -xf - -C "$work/root/try/dpmf"
 "${as_root[@]}" cp -L /etc/resolv.conf "$work/root/etc/resolv.conf"
 
-in_container() { # a script on its standard input
-    # torch for processors alone: the other has gigabytes that this machine cannot use. Downloads are kept between runs.
+# pip asks where it asks on this machine: its settings, certificates and folders of packages hold in the container too. Where there
+# are none, torch comes from its index for processors alone: the other has gigabytes that this machine cannot use.
+settings=()
+while read -r name; do settings+=("$name=${!name}"); done < <(compgen -e | grep '^PIP_' || true)
+if [ ${#settings[@]} = 0 ]; then settings=(PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu); fi
+folders=$(python3 -m pip config list | grep -oE "/[A-Za-z0-9_./-]+" | cut -d/ -f1-2 | sort -u | grep -vE '^/(etc|root|home|usr)?$' || true)
+for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+    if [ -e "$file" ]; then "${as_root[@]}" cp -L "$file" "$work/root$file"; fi
+done
+
+in_container() { # a script on its standard input; downloads are kept between runs
     # shellcheck disable=SC2016
-    "${as_root[@]}" unshare --mount sh -c 'mount -t proc proc "$0/proc" && mkdir -p "$0/root/.cache/pip" &&
-        mount --bind "$1" "$0/root/.cache/pip" && exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        LANG=C.UTF-8 HOME=/root PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu PIP_ROOT_USER_ACTION=ignore bash -euo pipefail' \
-        "$work/root" "$work/pip"
+    "${as_root[@]}" unshare --mount sh -c 'root=$1 pip=$2 folders=$3 && shift 3 && mount -t proc proc "$root/proc" &&
+        mkdir -p "$root/root/.cache/pip" && mount --bind "$pip" "$root/root/.cache/pip" &&
+        for folder in $folders; do
+            if [ -d "$folder" ]; then mkdir -p "$root$folder" && mount --bind -o ro "$folder" "$root$folder" || exit 1; fi
+        done && exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root \
+            PIP_ROOT_USER_ACTION=ignore "$@" bash -euo pipefail' sh "$work/root" "$work/pip" "$folders" "${settings[@]}"
 }
 
+parts=(command-line c python)
+if [ $# -gt 0 ]; then parts=("$@"); fi
 status=0 cases=""
-for part in command-line c python; do
+for part in "${parts[@]}"; do
     state=run
     (
         echo "cd /try/dpmf"

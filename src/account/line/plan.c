@@ -80,7 +80,7 @@ static int64_t find_count(const aim *a, const dpmf_i_account_line_decay *decay, 
         if (*log_rest <= enough) break;
         low = high;
     }
-    while (high - low > fmax(1, 0.02 * (double)low)) {
+    while ((double)(high - low) > fmax(1, 0.02 * (double)low)) {
         const int64_t middle = low + (high - low) / 2;
         const double y = spacing * (double)middle;
         const double there = -a->n * dpmf_i_account_line_decay_from(decay, y) - log(PI * y);
