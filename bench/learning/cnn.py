@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small CNN on Fashion-MNIST: DP-SGD beside correlated noise at equal privacy. Mechanisms, rates and the file: runs.py.
+"""A small CNN on Fashion-MNIST: DP-SGD beside correlated noise at equal privacy. Mechanisms, rates and the file: training_runs.py.
 
     python bench/learning/cnn.py [--output bench/learning/cnn.csv] [--epsilons 8 2] [--mechanisms ...] [--seeds 5]
 
@@ -13,7 +13,7 @@ import pathlib
 import numpy as np
 import torch
 
-import runs
+import training_runs as runs
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")

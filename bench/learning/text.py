@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small transformer that spells Bible verses: DP-SGD beside correlated noise at equal privacy. Mechanisms, rates, file: runs.py.
+"""A small transformer that spells Bible verses: DP-SGD beside correlated noise at equal privacy. Mechanisms, rates, file: training_runs.py.
 
     python bench/learning/text.py [--output bench/learning/text.csv] [--epsilons 8] [--mechanisms ...] [--seeds 5]
 
@@ -14,7 +14,7 @@ import pathlib
 
 import torch
 
-import runs
+import training_runs as runs
 import verses
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -35,7 +35,7 @@ class Ledger:
     (1.4547, 2)
     >>> ledger.enter(m, create_key())
     Traceback (most recent call last):
-    dpmf.errors.UnsupportedError: the budget would be passed: with this run the ledger comes to epsilon = 1.81378 at delta = 1e-06, and its budget is 1.5; nothing was entered
+    dpmf.errors.UnsupportedError: the budget would be exceeded: with this run the ledger has epsilon = 1.81378 at delta = 1e-06, but its budget is 1.5; nothing was entered
     """
 
     def __init__(self, path: "Union[str, os.PathLike[str]]", budget: Optional[Tuple[float, float]] = None):

@@ -13,7 +13,7 @@ from support import REPOSITORY, Case
 sys.path.insert(0, str(REPOSITORY / "bench" / "learning"))
 try:
     import cnn
-    import runs
+    import training_runs as runs
     import text
     import torch
     import verses
