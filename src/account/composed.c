@@ -6,9 +6,10 @@
  *     zero-out, add-remove   the worse of removing a unit and adding one
  *     replace-one            one pair, its own mirror image
  *
- * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified, each by the Fourier sum
- * (account/line/line.c) where that can, which is nearly exact at any number of steps; else by connecting the dots (account/dots/dots.c): removing,
- * usually the worse, to the wanted slack, and adding only as finely as it takes to see that it is smaller.
+ * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified, each by the
+ * Fourier sum (account/line/line.c) where that works, which is nearly exact at any number of steps, else by connecting the
+ * dots (account/dots/dots.c): removing, usually the worse, to the wanted slack, and adding only as finely as it takes to
+ * see that it is smaller.
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
  * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
