@@ -6,6 +6,7 @@
 #include "output.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,10 +44,51 @@ static void add_usage(text_buffer *t, const verb_row *v) {
     }
 }
 
+/* The length of "VERB, VERB: " at the start of a sentence, 0 if it does not start like that; whether `verb` is among them. */
+static size_t verbs_before(const char *sentence, verb_id verb, bool *among) {
+    const char *at = sentence;
+    *among = false;
+    for (;;) {
+        const size_t length = strcspn(at, " ,:.");
+        int found = 0;
+        while (found < VERB_TOTAL &&
+               !(strlen(verbs[found].name) == length && strncmp(verbs[found].name, at, length) == 0))
+            ++found;
+        if (found == VERB_TOTAL) return 0;
+        if (found == (int)verb) *among = true;
+        at += length;
+        if (strncmp(at, ": ", 2) == 0) return (size_t)(at + 2 - sentence);
+        if (strncmp(at, ", ", 2) != 0) return 0;
+        at += 2;
+    }
+}
+
+/* The help of an option, without the sentences that are for other verbs alone. Returns whether it has this verb's own default. */
+static bool add_sentences(text_buffer *t, verb_id verb, const char *help) {
+    bool has_default = false;
+    const char *join = "";
+    while (*help != '\0') {
+        const char *end = strstr(help, ". ");
+        const size_t length = end != NULL ? (size_t)(end - help) : strlen(help);
+        bool among;
+        const size_t before = verbs_before(help, verb, &among);
+        if (before == 0 || among) {
+            const char first = help[before];
+            text_add(t, "%s%c%.*s.", join, *join != '\0' && before > 0 ? (char)toupper((unsigned char)first) : first,
+                     (int)(length - before - 1), help + before + 1);
+            has_default = has_default || (before > 0 && strstr(help + before, "default is ") != NULL &&
+                                          strstr(help + before, "default is ") < help + length);
+            join = " ";
+        }
+        help += length + (end != NULL ? 2 : 0);
+    }
+    return has_default;
+}
+
 /* The help of an option with what the other columns of the table know: accepted values and the default. */
 static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
     const bool out = o == &options[OPTION_OUT] && tours[verb].out != NULL;
-    text_add(t, "%s.", out ? tours[verb].out : option_help(o));
+    const bool has_default = add_sentences(t, verb, out ? tours[verb].out : option_help(o));
     if (o->kind == KIND_COUNT) text_add(t, " From %lld to %lld.", (long long)o->count_low, (long long)o->count_high);
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
     if (option_values(o) != NULL) {
@@ -56,7 +98,7 @@ static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
             text_add(t, "%s%.*s", join, length, word);
         text_add(t, ".");
     }
-    if (o->preset != NULL) text_add(t, " Default: %s.", o->preset);
+    if (o->preset != NULL && !has_default) text_add(t, " Default: %s.", o->preset);
 }
 
 static void add_option(text_buffer *t, verb_id verb, const option_row *o, const char *example) {

@@ -71,7 +71,8 @@ const char *family_help(void) {
         const char *listed = dpmf_family_info(i)->listed;
         append(help, sizeof help, i > 0 && listed[0] != ',' ? "; " : "", listed);
     }
-    append(help, sizeof help, ". evaluate needs --parameters or a FILE for families with parameters; optimize makes ",
+    append(help, sizeof help,
+           ". evaluate: a family with parameters needs --parameters or a FILE. optimize: it can optimize ",
            family_list(is_optimized, " and ", list));
     return help;
 }

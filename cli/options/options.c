@@ -35,15 +35,15 @@ const option_row options[OPTION_TOTAL] = {
                       .count_low = 1,
                       .count_high = MOST_STEPS,
                       .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
-                      .help = "number of steps. Required unless a FILE gives it"},
+                      .help = "number of steps. evaluate: required unless a FILE gives it"},
     [OPTION_EPOCHS] = {.name = "epochs",
                        .kind = KIND_COUNT,
                        .argument = "K",
                        .count_low = 1,
                        .count_high = MOST_STEPS,
                        .verbs = DESIGN | TRAIN | ACCOUNT,
-                       .help = "passes over the data: how often each example takes part. account: the number of "
-                               "epochs, each with a fresh random choice of allocation or independent balls-in-bins"},
+                       .help = "passes over the data: how often each example takes part. account: each epoch has a "
+                               "fresh random choice, for allocation or independent balls-in-bins"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -256,19 +256,19 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = ACCOUNT,
                          .help = "with --rho: the mechanism is Gaussian, rho = mu^2/2, and epsilon is exact"},
-    [OPTION_SAMPLING] = {.name = "sampling",
-                         .kind = KIND_TEXT,
-                         .argument = "SAMPLING",
-                         .values_of = sampling_values,
-                         .preset = "none",
-                         .verbs = DESIGN | ACCOUNT | CALIBRATE | TRAIN,
-                         .help =
-                             "secret random choice of the batches: none; each example in each step with probability Q; "
-                             "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
-                             "turn); each example in one of BINS bins for the whole run; with probability P and then "
-                             "not for B steps; each example in exactly K of T steps. design takes one of the names, or "
-                             "any for all that need no simulation; train takes none, block-cyclic, poisson and "
-                             "allocation: the numbers follow from the run. calibrate: default is that of FILE"},
+    [OPTION_SAMPLING] =
+        {.name = "sampling",
+         .kind = KIND_TEXT,
+         .argument = "SAMPLING",
+         .values_of = sampling_values,
+         .preset = "none",
+         .verbs = DESIGN | ACCOUNT | CALIBRATE | TRAIN,
+         .help = "secret random choice of the batches: none; each example in each step with probability Q; "
+                 "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
+                 "turn); each example in one of BINS bins for the whole run; with probability P and then "
+                 "not for B steps; each example in exactly K of T steps. design: a name without its numbers, or "
+                 "any for all that need no simulation. train: none, block-cyclic, poisson or allocation; "
+                 "the numbers follow from the run. calibrate: default is that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -311,9 +311,8 @@ const option_row options[OPTION_TOTAL] = {
          .count_high = 1000000000000,
          .word = "auto",
          .verbs = ACCOUNT | TRAIN | DESIGN,
-         .help =
-             "poisson, block-cyclic and min-sep: if more than M are drawn, a random M of them take part; account and "
-             "design need --units with it. design, auto: the least M that costs at most a thousandth of the noise"},
+         .help = "poisson, block-cyclic and min-sep: if more than M are drawn, a random M of them take part. account, "
+                 "design: needs --units. design: auto is the least M that costs at most a thousandth of the noise"},
     [OPTION_UNITS] = {.name = "units",
                       .kind = KIND_COUNT,
                       .argument = "N",
@@ -357,7 +356,7 @@ const option_row options[OPTION_TOTAL] = {
                            .preset = "0.999",
                            .verbs = ACCOUNT | AUDIT,
                            .help =
-                               "monte-carlo: probability that the bound holds. audit: the same; there the default is "
+                               "probability that the bound holds. account: for monte-carlo alone. audit: default is "
                                "0.95"},
     [OPTION_UNCONDITIONAL] = {.name = "unconditional",
                               .kind = KIND_FLAG,
@@ -432,15 +431,15 @@ const option_row options[OPTION_TOTAL] = {
                     .count_low = 1,
                     .count_high = MOST_STEPS,
                     .verbs = REPORT | DESIGN | NOISE,
-                    .help = "numbers in a whole row: the parameters of the model. design and report: default 1M"},
+                    .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M"},
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
                        .count_low = 1,
                        .count_high = INT64_MAX,
                        .verbs = DESIGN | REPORT,
-                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). Default: no limit; "
-                               "report: that of the file's design"},
+                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). design: default is "
+                               "no limit. report: default is that of the file's design"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
                              .kind = KIND_NUMBER,
                              .argument = "X",
@@ -448,8 +447,8 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "4",
                              .verbs = DESIGN | REPORT,
-                             .help = "noise may take this many times as long as independent noise. Default of report: "
-                                     "as in the file's design"},
+                             .help = "noise may take this many times as long as independent noise. report: default is "
+                                     "that of the file's design"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",
@@ -561,12 +560,13 @@ const option_row options[OPTION_TOTAL] = {
                           .argument = "FILE",
                           .verbs = QUERY | REPORT,
                           .help = "the mechanism file that the stream was made with"},
-    [OPTION_RANGE] = {.name = "range",
-                      .kind = KIND_TEXT,
-                      .argument = "A:B",
-                      .verbs = QUERY | REPORT,
-                      .help =
-                          "the sum over the lines A to B, both included, from 1. report: several, joined by commas"},
+    [OPTION_RANGE] =
+        {.name = "range",
+         .kind = KIND_TEXT,
+         .argument = "A:B",
+         .verbs =
+             QUERY | REPORT,
+         .help = "the sum over the lines A to B, both included, from 1. report: several ranges, joined by commas"},
     [OPTION_MINUS] = {.name = "minus",
                       .kind = KIND_TEXT,
                       .argument = "A:B",
@@ -835,7 +835,7 @@ const option_row options[OPTION_TOTAL] = {
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
                               INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
-                     .help = "print one JSON object instead of a table. noise and count need --out with it"},
+                     .help = "print one JSON object instead of a table. noise, count: needs --out"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
@@ -872,7 +872,8 @@ const option_row options[OPTION_TOTAL] = {
                          .count_high = 1000000,
                          .preset = "1000",
                          .verbs = AUDIT,
-                         .help = "number of canaries; more canaries give a sharper bound (train: up to 20000)"},
+                         .help =
+                             "number of canaries; more canaries give a sharper bound. --through train: up to 20000"},
     [OPTION_NOISE_FACTOR] = {.name = "noise-factor",
                              .kind = KIND_NUMBER,
                              .argument = "X",

@@ -291,11 +291,26 @@ class Help(Case):
             self.assertEqual(self.ok(verb, "-h"), words)
             self.assertTrue(words.startswith("usage: dpmf %s" % verb))
             self.assertEqual(sorted(re.findall(r"^  (?:-\w, )?--([\w-]+)", words, re.M)), sorted(OPTIONS[verb]))
-            first = re.findall(r"Example:\s(-?-?[\w-]+)", words)
+            first = re.findall(r"Example:\s+(-?-?[\w-]+)", words)
+            general = {"threads", "json", "help"}
             self.assertLessEqual(len(first), 5)
+            if len(set(OPTIONS[verb]) - general) >= 5:
+                self.assertEqual(len(first), 5, verb)
             if "out" in OPTIONS[verb]:
                 self.assertNotIn("write there.", words)  # each verb says what -o writes
             self.assertLessEqual(max(map(len, words.split("\n"))), 80)
+
+    def test_help_has_only_the_sentences_of_its_verb(self):
+        for verb in VERBS:
+            with self.subTest(verb=verb):
+                words = " ".join(self.ok("help", verb).split("most used:")[-1].split())
+                self.assertEqual(re.findall(r"\b(?:%s): " % "|".join(v for v in VERBS if v != "train"), words), [])
+        audit, account = (" ".join(self.ok("help", verb).split()) for verb in ("audit", "account"))
+        self.assertIn("probability that the bound holds. Default is 0.95.", audit)
+        self.assertNotIn("0.999", audit)  # the default of account
+        self.assertIn("For monte-carlo alone. From 0.5 to below 1. Default: 0.999.", account)
+        self.assertNotIn("seed of the initial weights", account)
+        self.assertIn("seed of the initial weights.", " ".join(self.ok("help", "train").split()))
 
     def test_general_help_is_the_same_for_all_spellings(self):
         words = self.ok("help")
