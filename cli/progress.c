@@ -84,7 +84,7 @@ void progress_show(const char *what, double done) {
     if (!is_time(terminal)) return;
     if (!terminal) {
         if (done >= 0.0)
-            fprintf(stderr, "dpmf: %3d%% %.70s\n", (int)(100.0 * done), what);
+            fprintf(stderr, "dpmf: %3d.%d%% %.70s\n", (int)(100.0 * done), (int)(1000.0 * done) % 10, what);
         else
             fprintf(stderr, "dpmf: %.70s\n", what);
         return;

@@ -117,10 +117,10 @@ class Signals(Case):
     def test_a_terminate_ends_it_too(self):
         self.interrupted(signal.SIGTERM)
 
-    def test_no_progress_is_shown_without_a_terminal(self):
+    def test_short_work_shows_no_progress_without_a_terminal(self):
         child = start(LONG)
         self.wait_for_handler(child)
-        time.sleep(1.5)  # long enough for a progress line, were there one
+        time.sleep(1.5)  # long enough for a bar, which a terminal would get; a log gets a line after ten seconds
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=PATIENCE)
         self.assertEqual((child.returncode, out, err), (130, b"", b"dpmf: cancelled\n"))
