@@ -13,4 +13,4 @@ fi
 $venv/bin/codespell --ignore-words scripts/spelling.txt README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md include cli src \
     scripts python/dpmf examples
 $venv/bin/mkdocs build --quiet --clean
-echo "build/site/index.html: $(find build/site -name '*.html' | wc -l) pages"
+echo "build/site/index.html: $(find build/site -name '*.html' | wc -l) pages (the search needs a server: python3 -m http.server -d build/site)"
