@@ -103,7 +103,9 @@ def torch_runs(path, bits=False):
     for (epsilon, name), own in groups.items():
         first = [row for row in own if row["seed"] == "0"]
         best = max(first, key=lambda row: float(row["held_out"]))
-        rate = best["rate"]
+        rate, rates = best["rate"], sorted(float(row["rate"]) for row in first)
+        if float(rate) in (rates[0], rates[-1]):
+            continue  # a better one may lie beyond: the search has not ended
         runs = [row for row in own if row["rate"] == rate and same_noise(row, best)]  # one mechanism, one rate
         if len(runs) > 1:
             values = [(-1 if bits else 100) * float(row["test"]) for row in runs]

@@ -85,6 +85,19 @@ class Learning(Case):
         fewer = results.Result(one.values, 1, 1, 1, 1, larger_is_better=False)
         self.assertEqual(fewer.gain(other)[0], 10.0)
 
+    def test_a_mechanism_whose_search_has_not_ended_is_left_out(self):
+        head = "mechanism,epsilon,seed,rate,noise_rms,held_out,test\n"
+        seeds = "".join("%s,8,%d,1,%s,0.5,0.%d\n" % (name, seed, noise, 50 + seed) for seed, noise in enumerate(("10", "10.001"), 1)
+                        for name in ("dpsgd", "blt"))
+        tried = "".join("dpsgd,8,0,%g,10,%g,0.5\n" % trial for trial in ((0.3, 0.4), (1, 0.6), (3, 0.5)))
+        edge = "".join("blt,8,0,%g,10,%g,0.5\n" % trial for trial in ((0.3, 0.4), (1, 0.6)))
+        found = results.torch_runs(self.write("a.csv", head + tried + edge + seeds))[8.0]
+        self.assertEqual((list(found), len(found[results.BASELINE].values)), ([results.BASELINE], 3))
+        found = results.torch_runs(self.write("b.csv", head + tried + edge + "blt,8,0,3,10,0.5,0.5\n" + seeds))[8.0]
+        self.assertEqual(len(found["BLT"].values), 3)
+        other = seeds.replace("10.001", "10.5")  # another mechanism of the same name
+        self.assertEqual(len(results.torch_runs(self.write("c.csv", head + tried + edge + other))[8.0][results.BASELINE].values), 2)
+
 
 if __name__ == "__main__":
     unittest.main()
