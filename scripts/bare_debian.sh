@@ -18,5 +18,7 @@ make_bare_debian() { # 77: not on this machine
     may_make_bare_debian || return 77
     if [ -e "$bare/ready" ]; then return; fi
     "${as_root[@]}" rm -rf "$bare"
-    "${as_root[@]}" debootstrap --variant=minbase --include=python3,python3-venv bookworm "$bare" && "${as_root[@]}" touch "$bare/ready"
+    # In a namespace of its own, so that nothing stays mounted there.
+    "${as_root[@]}" unshare --mount debootstrap --variant=minbase --include=python3,python3-venv bookworm "$bare" &&
+        "${as_root[@]}" touch "$bare/ready"
 }

@@ -60,7 +60,7 @@ in_container() { # root; a script on its standard input; downloads are kept betw
 copy_system() { # from, to
     "${as_root[@]}" rm -rf "$2"
     "${as_root[@]}" mkdir -p "$2"
-    "${as_root[@]}" tar -cf - --exclude=./try -C "$1" . | "${as_root[@]}" tar -xf - -C "$2"
+    "${as_root[@]}" tar -cf - --one-file-system --exclude=./try -C "$1" . | "${as_root[@]}" tar -xf - -C "$2"
 }
 
 "${as_root[@]}" mkdir -p "$work/pip"
