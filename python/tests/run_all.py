@@ -10,6 +10,7 @@ none has taken.
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,7 @@ def share(names, jobs):
 
 def main(arguments):
     sys.path[:0] = [str(HERE), str(HERE / "attacks"), str(HERE / "wheel")]  # the last only where it is named
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it; tests send it
     if arguments[:1] == ["--work"]:
         return work(pathlib.Path(arguments[1]), arguments[2:])
     output = pathlib.Path(arguments.pop(0)).resolve() if arguments and arguments[0].endswith(".xml") else None

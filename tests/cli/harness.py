@@ -7,12 +7,14 @@ import functools
 import json
 import math
 import os
+import signal
 import struct
 import subprocess
 import tempfile
 import unittest
 
 DPMF = os.environ.get("DPMF", "dpmf")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would the program
 os.environ["LC_ALL"] = "C"  # statements in ASCII, on any machine; test_letters.py has the other locale
 
 
