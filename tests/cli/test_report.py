@@ -196,7 +196,7 @@ class Designed(ReportCase):
 
     def test_the_page_says_that_sampling_must_stay_secret(self):
         file = self.designed("m", "--steps", 50, "--epochs", 5, "--epsilon", 4, "--delta", "1e-5", "--sampling",
-                             "block-cyclic")
+                             "block-cyclic", "--families", "banded-toeplitz", "--no-bench")
         page = self.page(file)
         for words in ["upper bound", "kept secret", "if the sampling were known"]:
             self.assertIn(words, page.text)
