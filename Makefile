@@ -9,7 +9,7 @@ presets := release
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
 presets += asan tsan
-parts += scripts/test_python.sh scripts/test_aarch64.sh scripts/build_wheels.sh
+parts += scripts/test_python.sh scripts/test_aarch64.sh scripts/build_wheels.sh scripts/test_readme.sh
 long_presets += libfuzzer-long
 endif
 
@@ -35,8 +35,10 @@ ifeq ($(DPMF_ALL),1)
 	@DPMF_LONG=1 scripts/test_python.sh
 endif
 
-demo: build
+demo:
 	@scripts/install_dependencies.sh demo
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target dpmf_program
 	@scripts/demo.sh build/dpmf build/demo
 
 bench: build

@@ -10,7 +10,6 @@ if ! [ -x $venv/bin/mkdocs ] || ! [ -x $venv/bin/codespell ]; then
     python3 -m venv $venv
     $venv/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs==1.6.*' 'codespell==2.4.*' >&2
 fi
-$venv/bin/codespell --ignore-words scripts/spelling.txt README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md include cli src \
-    scripts python/dpmf examples
+scripts/check_spelling.sh $venv/bin/codespell
 $venv/bin/mkdocs build --quiet --clean
 echo "build/site/index.html: $(find build/site -name '*.html' | wc -l) pages (the search needs a server: python3 -m http.server -d build/site)"

@@ -6,7 +6,7 @@
 #   build_wheels.sh --build    builds only
 #
 # Each wheel is built from the source distribution and has Debian's static OpenBLAS, LAPACKE, cJSON, libcrypto and zlib
-# inside (python/bundle). That of x86_64 is tried on a bare Debian in build/wheels/bare, without a compiler and without any of these
+# inside (python/bundle). That of x86_64 is tried on a bare Debian in build/bare-debian, without a compiler and without any of these
 # libraries, and beside torch where test_python.sh has installed it; that of aarch64 in Debian's arm64 Python under qemu. What is
 # published is in build/wheels/dist, results go to build/results/wheels*.xml.
 set -euo pipefail
@@ -30,8 +30,8 @@ mkdir -p "$work" "$results"
 rm -f "$results"/wheels*.xml "$results/wheels.broken"
 trap 'if [ ! -e "$results/wheels.xml" ]; then touch "$results/wheels.broken"; fi' EXIT
 export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
-as_root=()
-if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
+# shellcheck source=scripts/bare_debian.sh
+. scripts/bare_debian.sh
 
 run_logged() { # log command...
     local log=$work/$1
@@ -40,21 +40,6 @@ run_logged() { # log command...
         cat "$log" >&2
         return 1
     }
-}
-
-# A sandbox may take away what a machine of its own needs: namespaces, mounts, device files. Then that test is skipped with the reason.
-may_make_bare_debian() {
-    "${as_root[@]}" unshare --mount --net sh -c 'mkdir -p "$0/proc" && mount -t proc proc "$0/proc" && chroot / true && mknod "$0/null" c 1 3' \
-        "$work/probe" && echo >"$work/probe/null"
-}
-
-make_bare_debian() {
-    "${as_root[@]}" rm -rf "$work/probe"
-    may_make_bare_debian || return 77
-    if [ -e "$work/bare/ready" ]; then return; fi
-    "${as_root[@]}" rm -rf "$work/bare"
-    "${as_root[@]}" debootstrap --variant=minbase --include=python3,python3-venv bookworm "$work/bare" &&
-        "${as_root[@]}" touch "$work/bare/ready"
 }
 
 make_tools() {
@@ -120,10 +105,10 @@ try() { # name, command...
 }
 
 # ---- build ----
-bare=0
+making=0
 if [ $test = 1 ]; then
     make_bare_debian >"$work/bare.log" 2>&1 &
-    bare=$!
+    making=$!
 fi
 make_tools
 scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev libssl-dev zlib1g-dev libcjson-dev src:cjson
@@ -155,11 +140,11 @@ download_numpy() { # architecture
 on_bare() { # command...
     # shellcheck disable=SC2016
     "${as_root[@]}" unshare --mount --net sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i \
-        PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/root PYTHONDONTWRITEBYTECODE=1 "$@"' "$work/bare" "$@"
+        PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/root PYTHONDONTWRITEBYTECODE=1 "$@"' "$bare" "$@"
 }
 
 test_on_bare() {
-    local place=$work/bare/try
+    local place=$bare/try
     "${as_root[@]}" rm -rf "$place"
     "${as_root[@]}" mkdir -p "$place"
     "${as_root[@]}" cp "$work"/numpy-x86_64/*.whl "$dist"/*x86_64.whl "$place"
@@ -237,10 +222,10 @@ else
 fi
 try "editable install" test_editable
 code=0
-wait $bare || code=$?
+wait $making || code=$?
 if [ $code != 0 ]; then cat "$work/bare.log" >&2; fi
 if [ $code = 77 ]; then
-    record_skipped "bare Debian" "no namespaces, mounts or device files on this machine"
+    record_skipped "bare Debian" "$no_bare_debian"
 else
     try "bare Debian" test_on_bare
 fi

@@ -58,10 +58,10 @@ def check(root):
         if len(files) > most:
             violations.append(f"{name}: in {len(files)} C files {where}, accepted {most}: {' '.join(files)}")
 
+    literals = {path: OTHER_WORDS.sub(" ", text) for path, text in texts.items()}
     for family in families:
         literal = f'"{family}"'
-        files = [path for path, text in texts.items()
-                 if not is_own(path, family) and literal in OTHER_WORDS.sub(" ", text)]
+        files = [path for path, text in literals.items() if literal in text and not is_own(path, family)]
         report(literal, files, FAMILY_FILES, "that are not its own")
     for kind, stage in KINDS.items():
         block = re.search(r"typedef enum %s \{(.*?)\}" % kind, header, re.DOTALL)
@@ -70,7 +70,7 @@ def check(root):
         for constant in re.findall(r"\bDPMF_\w+", block.group(1)):
             word = re.compile(rf"\b{constant}\b")
             files = [path for path, text in texts.items()
-                     if not path.startswith(stage + "/") and word.search(text)]
+                     if constant in text and not path.startswith(stage + "/") and word.search(text)]
             report(constant, files, KIND_FILES, f"outside {stage}")
     return violations
 

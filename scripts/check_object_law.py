@@ -28,16 +28,21 @@ DEFINED = set("TDBRVWC")
 
 def read_objects(objects):
     """({symbol: file that defines it}, {file: symbols that it uses}); files as seen from src/."""
-    home, uses = {}, {}
-    for path in sorted(objects.rglob("*.o")):
-        name = str(path.relative_to(objects))[:-2]
-        uses[name] = set()
-        listing = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout
-        for fields in map(str.split, listing.splitlines()):
-            if len(fields) == 2 and fields[0] == "U":
-                uses[name].add(fields[1])
-            elif len(fields) == 3 and fields[1] in DEFINED:
-                home[fields[2]] = name
+    home, uses, name = {}, {}, None
+    names = {str(path): str(path.relative_to(objects))[:-2] for path in sorted(objects.rglob("*.o"))}
+    # One nm for all: it prints "FILE:" before the symbols of each.
+    listing = subprocess.run(["nm", "--", *names], capture_output=True, text=True, check=True).stdout if names else ""
+    if len(names) == 1:  # where there is but one, it does not
+        listing = "%s:\n%s" % (*names, listing)
+    for line in listing.splitlines():
+        fields = line.split()
+        if line.endswith(":") and line[:-1] in names:
+            name = names[line[:-1]]
+            uses[name] = set()
+        elif len(fields) == 2 and fields[0] == "U":
+            uses[name].add(fields[1])
+        elif len(fields) == 3 and fields[1] in DEFINED:
+            home[fields[2]] = name
     return home, uses
 
 

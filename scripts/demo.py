@@ -6,6 +6,7 @@ States a run on Fashion-MNIST and lets `design` choose the mechanism; verifies i
 the same privacy, each with the learning rate that does best on held-out training images; prints the test accuracy of both
 beside (epsilon, delta); and writes the report page to DIRECTORY.
 """
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ EPOCHS, STEPS = 10, 1000  # batches of 600 of the 60 000 images
 CLIP = "2"
 RATES = ("0.5", "1", "2")
 MODEL = ("--model", "softmax")
+TOGETHER = 2  # commands at once; each uses several threads where it can
 
 
 def dpmf(*arguments, expect=0):
@@ -52,23 +54,33 @@ def main():
     print(f"A run of {EPOCHS} epochs in {STEPS} steps at epsilon = {EPSILON}, delta = {DELTA}. `dpmf design` says:\n")
     print(indented(dpmf("design", *run, "-o", best)))
     dpmf("design", *run, "--families", "identity", "-o", sgd)
+    with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+        compare(pool, best, sgd, page)
+
+
+def compare(pool, best, sgd, page):
+    """What follows from the two files: commands that need nothing from each other run side by side."""
+    verified = pool.submit(dpmf, "verify", best)
+    trained = [pool.submit(tuned, path) for path in (best, sgd)]
+    noiseless = pool.submit(dpmf, "train", "--data", DATA, *MODEL, "--noiseless", "--epochs", str(EPOCHS), "--steps", str(STEPS),
+                            "--clip", CLIP, "--learning-rate", RATES[-1], "--json")
+    reported = pool.submit(dpmf, "report", best, "-o", page)
 
     print("\n`dpmf verify` computes what the file claims again:\n")
-    print(indented("\n".join(line[:110] for line in dpmf("verify", best).splitlines())))
+    print(indented("\n".join(line[:110] for line in verified.result().splitlines())))
 
     print(f"\nSoftmax regression on Fashion-MNIST, clip norm {CLIP}, learning rate from {', '.join(RATES)} by accuracy on "
           "held-out images:\n")
     print(f"  {'mechanism':<34}{'epsilon':>9}{'delta':>8}{'sigma':>9}{'rate':>6}{'test accuracy':>15}")
-    for name, path in (("the chosen one", best), ("DP-SGD with Poisson sampling", sgd)):
-        rate, found = tuned(path)
-        label = f"{name} ({found['family']})" if path == best else name
+    for name, future in zip(("the chosen one", "DP-SGD with Poisson sampling"), trained):
+        rate, found = future.result()
+        label = f"{name} ({found['family']})" if future is trained[0] else name
         print(f"  {label:<34}{found['epsilon']:>9.4g}{found['delta']:>8.0e}{found['sigma']:>9.4g}{rate:>6}"
               f"{100 * found['test_accuracy']:>13.2f} %")
-    noiseless = json.loads(dpmf("train", "--data", DATA, *MODEL, "--noiseless", "--epochs", str(EPOCHS), "--steps",
-                                str(STEPS), "--clip", CLIP, "--learning-rate", RATES[-1], "--json"))
-    print(f"  {'without privacy':<34}{'-':>9}{'-':>8}{'-':>9}{RATES[-1]:>6}{100 * noiseless['test_accuracy']:>13.2f} %")
+    accuracy = json.loads(noiseless.result())["test_accuracy"]
+    print(f"  {'without privacy':<34}{'-':>9}{'-':>8}{'-':>9}{RATES[-1]:>6}{100 * accuracy:>13.2f} %")
 
-    dpmf("report", best, "-o", page)
+    reported.result()
     print(f"\nThe report page: {page} ({os.path.getsize(page)} bytes)")
 
 

@@ -96,14 +96,14 @@ install_packages() {
 python_ready() {
     [ -x build/venv/bin/python ] && build/venv/bin/python -c '
 import importlib.util, sys
-sys.exit(any(importlib.util.find_spec(name) is None for name in ("mpmath", "numpy", "safetensors")))'
+sys.exit(any(importlib.util.find_spec(name) is None for name in ("codespell_lib", "mpmath", "numpy", "safetensors")))'
 }
 
 install_python() {
-    echo "Making build/venv with mpmath, numpy and safetensors" >&2
+    echo "Making build/venv with codespell, mpmath, numpy and safetensors" >&2
     rm -rf build/venv
     python3 -m venv build/venv
-    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: mpmath numpy safetensors >&2
+    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: 'codespell==2.4.*' mpmath numpy safetensors >&2
 }
 
 find_missing
@@ -116,6 +116,6 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
 fi
 if [ "$level" = test ] && ! python_ready; then
-    # Without it one test fails, and says so; the others need not wait for a network.
-    install_python && python_ready || echo "build/venv could not be made: check_safetensors will fail" >&2
+    # Without it two tests fail, and say so; the others need not wait for a network.
+    install_python && python_ready || echo "build/venv could not be made: check_safetensors and check_spelling will fail" >&2
 fi

@@ -32,17 +32,18 @@ runner_for() { # compiler, -fsanitize= value
 }
 
 run() { # preset
-    local build=${1%-long}
+    local build=${1%-long} targets=(all)
     runner=()
-    case $build in
-    asan) runner_for clang-14 address || return 1 ;;
-    tsan) runner_for cc thread || return 1 ;;
+    case $1 in
+    asan*) runner_for clang-14 address || return 1 ;;
+    tsan) runner_for cc thread && targets=(threads_tests) || return 1 ;;
     esac
+    case $1 in *-long) targets+=(long_tests) ;; esac
     cmake --preset "$build" >"$results/$1.configure.log" 2>&1 || {
         cat "$results/$1.configure.log" >&2
         return 1
     }
-    cmake --build --preset "$build" --parallel "$jobs" >"$results/$1.build.log" 2>&1 || {
+    cmake --build --preset "$build" --parallel "$jobs" --target "${targets[@]}" >"$results/$1.build.log" 2>&1 || {
         grep -vE '^\[ *[0-9]+%\]' "$results/$1.build.log" >&2
         return 1
     }

@@ -14,6 +14,7 @@ tests=(test_crypto_seed test_crypto_seed_normal test_crypto_key test_noise_strea
 
 DPMF_ALL=1 scripts/install_dependencies.sh test
 results=$PWD/build/results
+jobs=${JOBS:-$(nproc)}
 mkdir -p "$results"
 rm -f "$results/aarch64.xml" "$results/aarch64.broken"
 trap 'if [ ! -e "$results/aarch64.xml" ]; then touch "$results/aarch64.broken"; fi' EXIT
@@ -24,7 +25,7 @@ cmake -S . -B "$place/build" -DCMAKE_TOOLCHAIN_FILE="$place/toolchain.cmake" -DC
     cat "$place/configure.log" >&2
     exit 1
 }
-cmake --build "$place/build" --parallel "${JOBS:-$(nproc)}" --target dpmf_program "${tests[@]}" >"$place/build.log" 2>&1 || {
+cmake --build "$place/build" --parallel "$jobs" --target dpmf_program "${tests[@]}" >"$place/build.log" 2>&1 || {
     grep -vE '^\[ *[0-9]+%\]' "$place/build.log" >&2
     exit 1
 }
@@ -42,11 +43,20 @@ record() { # name, 0 or not
         status=1
     fi
 }
+try() { # name: its output in .log, its exit code in .code
+    local code=0
+    "${run[@]}" "$place/build/tests/$1" >"$place/$1.log" 2>&1 || code=$?
+    echo $code >"$place/$1.code"
+}
 for name in "${tests[@]}"; do
-    code=0
-    "${run[@]}" "$place/build/tests/$name" >"$place/$name.log" 2>&1 || code=$?
-    if [ $code != 0 ]; then tail -20 "$place/$name.log"; fi
-    record "$name" $code
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    try "$name" &
+done
+wait
+for name in "${tests[@]}"; do
+    code=$(cat "$place/$name.code")
+    if [ "$code" != 0 ]; then tail -20 "$place/$name.log"; fi
+    record "$name" "$code"
 done
 
 # The program itself: the same rows as on this machine.

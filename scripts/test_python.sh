@@ -27,7 +27,7 @@ if ! [ -x $venv/bin/python ]; then python3 -m venv $venv; fi
 # The package first, into an environment with nothing else; objects are kept in build/ for the next time.
 $venv/bin/python -m pip uninstall --quiet --yes dpmf 2>/dev/null || true
 pip_install -C build-dir="$PWD/build/python-wheel" .
-pip_install torch==2.13.0 opacus
+pip_install --constraint python/tests/versions.txt torch opacus
 pip_install jax-privacy || echo "jax_privacy could not be installed: its test is skipped" >&2
 
 # One thread each: the tests compare bits and rounding, not speed, and share the machine.

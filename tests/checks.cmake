@@ -22,6 +22,7 @@ dpmf_test(check_readme LABELS check
 dpmf_test(check_readme_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_readme.py" --self-test)
 dpmf_test(check_docs LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py")
 dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --self-test)
+dpmf_test(check_spelling LABELS check COMMAND "${scripts}/check_spelling.sh" "${PROJECT_BINARY_DIR}/venv/bin/codespell")
 dpmf_test(check_snippets_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" --self-test)
 if("$ENV{DPMF_ALL}" STREQUAL "1")
     dpmf_test(check_site LABELS check COMMAND "${scripts}/build_site.sh")

@@ -3,15 +3,18 @@
 
 The program is $DPMF, the source tree $DPMF_SOURCE. Nothing but the standard library is used.
 """
+import functools
 import json
 import math
 import os
+import signal
 import struct
 import subprocess
 import tempfile
 import unittest
 
 DPMF = os.environ.get("DPMF", "dpmf")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would the program
 os.environ["LC_ALL"] = "C"  # statements in ASCII, on any machine; test_letters.py has the other locale
 
 
@@ -20,6 +23,12 @@ def run(*arguments, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([DPMF, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     return done.returncode, done.stdout.decode(), done.stderr.decode(errors="surrogateescape")
+
+
+@functools.lru_cache(maxsize=None)
+def run_once(*arguments):
+    """The same for a command that takes seconds, depends on nothing but its words and writes no file: equal words are run once."""
+    return run(*arguments)
 
 
 def refuse_constant(name):
@@ -47,8 +56,19 @@ class Case(unittest.TestCase):
         self.assertEqual((code, err), (0, ""), arguments)
         return out
 
+    def ok_once(self, *arguments):
+        """The same, of run_once."""
+        code, out, err = run_once(*map(str, arguments))
+        self.assertEqual((code, err), (0, ""), arguments)
+        return out
+
     def json(self, *arguments, **options):
-        out = self.ok(*arguments, "--json", **options)
+        return self.parsed(self.ok(*arguments, "--json", **options))
+
+    def json_once(self, *arguments):
+        return self.parsed(self.ok_once(*arguments, "--json"))
+
+    def parsed(self, out):
         self.assertTrue(out.endswith("}\n") and out.count("\n") == 1)
         value = json.loads(out, parse_constant=refuse_constant)
         self.assertEqual(list(value)[:2], ["schema", "version"])

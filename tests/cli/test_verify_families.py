@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verify: every single change of a file is found, for the families that test_verify.py has not.
+"""verify: every single change of a file is found, for the families and participations that test_verify.py has not.
 
 The law of the noise is tested under fresh keys, so that a run of `verify` on a good file fails by chance with a
 probability below 2e-10; the runs here are fewer than 2000.
@@ -12,6 +12,15 @@ from verify_cases import Families
 
 
 class Mutations(Families):
+    def test_every_change_of_a_banded_is_found(self):
+        file = self.optimize("banded", "--bands", 8, "--participation", "minsep:3,9", "--workload",
+                             "momentum:0.9,cooldown:0.25:0.05")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 45)
+
+    def test_every_change_of_a_banded_toeplitz_is_found(self):
+        file = self.optimize("banded-toeplitz", "--bands", 8, "--participation", "minsep:3,9")
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 36)
+
     def test_every_change_of_a_blt_is_found(self):
         file = self.optimize("blt", "--buffers", 3, "--workload", "momentum:0.5")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)

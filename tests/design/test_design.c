@@ -44,7 +44,7 @@ static void test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss(
     static const struct {
         const char *workload;
         int64_t steps, epochs;
-    } CASES[] = {{"prefix", 40, 4}, {"momentum:0.9", 30, 1}, {"momentum:0.9,cooldown:0.3:0.1", 24, 2}};
+    } CASES[] = {{"prefix", 24, 4}, {"momentum:0.9", 30, 1}, {"momentum:0.9,cooldown:0.3:0.1", 24, 2}};
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         dpmf_design_options o = quick_options(CASES[i].epochs);
         dpmf_design *rms = make_design(CASES[i].workload, CASES[i].steps, &o);
@@ -135,8 +135,8 @@ static void test_every_design_keeps_its_promises(void **state) {
         {"prefix", 2, 2, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ADD_REMOVE},
         {"prefix", 10, 7, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
         {"prefix", 300, 4, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
-        {"prefix", 300, 4, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_MAX, DPMF_ADJACENCY_REPLACE_ONE},
-        {"momentum:0.9,cooldown:0.2:0.1", 200, 5, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
+        {"prefix", 40, 4, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_MAX, DPMF_ADJACENCY_REPLACE_ONE},
+        {"momentum:0.9,cooldown:0.2:0.1", 40, 5, DPMF_SAMPLING_BLOCK_CYCLIC, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
         {"nesterov:0.9,decay:0.01", 120, 1, DPMF_SAMPLING_NONE, DPMF_LOSS_RMS, DPMF_ADJACENCY_REPLACE_ONE},
         {"prefix", 60, 60, DPMF_SAMPLING_NONE, DPMF_LOSS_RMS, DPMF_ADJACENCY_ZERO_OUT},
     };
@@ -194,23 +194,23 @@ static void test_the_choice_fits_the_memory(void **state) {
     dpmf_design_options o = quick_options(4);
     o.families = "banded-toeplitz,blt,identity";
     o.dim = 1000000;
-    dpmf_design *d = make_design("prefix", 400, &o);
+    dpmf_design *d = make_design("prefix", 120, &o);
     const int64_t free_buffers = chosen_of(d)->buffers;
     dpmf_design_free(d);
     o.memory = 11000000; /* room for two rows of 4 MB, not for three */
-    d = make_design("prefix", 400, &o);
+    d = make_design("prefix", 120, &o);
     assert_true(free_buffers > 2);
     assert_true(chosen_of(d)->buffers == 2);
     assert_true(chosen_of(d)->memory_bytes <= o.memory);
     assert_non_null(strstr(dpmf_design_why(d), "MiB"));
     dpmf_design_free(d);
     o.memory = 3000000; /* independent noise keeps no rows */
-    d = make_design("prefix", 400, &o);
+    d = make_design("prefix", 120, &o);
     assert_string_equal(chosen_of(d)->family, "identity");
     dpmf_design_free(d);
     d = NULL;
     o.families = "blt,banded-toeplitz";
-    check_refused("prefix", 400, &o, DPMF_ERROR_UNSUPPORTED, "3000000 bytes; the smallest, ");
+    check_refused("prefix", 120, &o, DPMF_ERROR_UNSUPPORTED, "3000000 bytes; the smallest, ");
     o.memory = 1;
     o.families = NULL;
     check_refused("prefix", 20, &o, DPMF_ERROR_UNSUPPORTED, "the smallest, identity with 0 buffers");

@@ -11,7 +11,15 @@ static void test_design_misses_nothing_at_length(void **unused) {
     }
 }
 
+static void test_design_misses_nothing_in_more_short_runs(void **unused) {
+    (void)unused;
+    check_short_rivals(40);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_design_misses_nothing_at_length)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_design_misses_nothing_at_length),
+        cmocka_unit_test(test_design_misses_nothing_in_more_short_runs),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

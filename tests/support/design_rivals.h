@@ -240,4 +240,15 @@ static inline rival_setting rival_random(int i, uint64_t *seed, int64_t least, i
                            i / 2 % 2,        rows[i % 5], epsilons[i % 3]};
 }
 
+/* The first settings of up to 300 steps, or 40 for the max loss, which takes longer. */
+static inline void check_short_rivals(int count) {
+    uint64_t seed = 2026;
+    for (int i = 0; i < count; i++) {
+        const int max_loss = i % 3 == 2;
+        const rival_setting s = rival_random(i, &seed, 6, max_loss ? 40 : 300);
+        assert_true(max_loss == (s.loss == DPMF_LOSS_MAX));
+        check_no_rival(&s);
+    }
+}
+
 #endif
