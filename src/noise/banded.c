@@ -22,8 +22,8 @@ enum { ROWS = DPMF_I_KERNELS_COMBINE_ROWS };
 /* At most so many rows ahead: by then the ring is read for next to nothing, and weights take rows x bands. */
 enum { AHEAD_MAX = 64 };
 
-/* A tile's ring is to stay in a processor's second-level cache, of which 1 MB is common, beside the next tile's. */
-static const int64_t CACHE = 400000;
+/* A tile's ring is to stay in a processor's second-level cache, 512 KB or more, beside the next tile's. */
+static const int64_t CACHE = 160000;
 
 typedef struct group { /* rows made by one call of the kernel; they are in one block of a repeated strategy */
     int64_t step, past, seed;

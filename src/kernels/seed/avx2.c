@@ -67,5 +67,6 @@ ALWAYS batch end_batch(const pending *p) {
 
 #define KERNEL_SET dpmf_i_kernels_seed_avx2
 #define KERNEL_NAME "avx2"
+#define FLOATS "kernels/seed/floats.inc"
 #include "kernels/seed/body.inc"
 #include "kernels/seed/vector.inc"

@@ -113,5 +113,6 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
 
 #define KERNEL_SET dpmf_i_kernels_seed_avx512
 #define KERNEL_NAME "avx512"
+#define FLOATS "kernels/seed/floats512.inc"
 #include "kernels/seed/body.inc"
 #include "kernels/seed/vector.inc"

@@ -42,5 +42,6 @@ ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
 
 #define KERNEL_SET dpmf_i_kernels_seed_vaes
 #define KERNEL_NAME "vaes"
+#define FLOATS "kernels/seed/floats.inc"
 #include "kernels/seed/body.inc"
 #include "kernels/seed/vector.inc"
