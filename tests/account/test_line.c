@@ -64,9 +64,9 @@ static void test_as_many_steps_as_anybody_takes(void **state) {
 }
 
 /*
- * Rare sampling, where outcomes are set apart. Values in quadruple precision, which share nothing with the library: M by Gauss-Legendre panels, the
- * same sum over frequencies with a smooth end, doubled until nine digits stay; outcomes of e^-30 of delta are left out, so that they
- * are at most as much too small.
+ * Rare sampling, where outcomes are set apart. Values in quadruple precision, which share nothing with the library: M by Gauss-Legendre
+ * panels, the same sum over frequencies with a smooth end, doubled until nine digits stay; outcomes of e^-30 of delta are left out, so
+ * that they are at most as much too small.
  */
 static void test_rare_sampling_is_near_exact(void **state) {
     (void)state;
