@@ -112,6 +112,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_p
                                                           const dpmf_i_account_line_options *how, double *log_delta,
                                                           int *met);
 
+/* ln delta by the saddle point: no bound, but at the cost of a few sums, and smooth. sigma from 0.01 up. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess(const dpmf_i_account_pair *pair, double epsilon,
+                                                      double *log_delta);
+
 /* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
 
 typedef struct dpmf_i_account_composed {
@@ -140,7 +144,7 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_epsilon(const dpmf_i_account
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, double epsilon,
                                                               dpmf_i_account_answer *out);
 
-/* The same for the beginning of a search: with a coarse slack, and of removing a unit alone, usually the worse. */
+/* About that, for the beginning of a search: by the saddle point where possible, and of removing a unit alone, usually the worse. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon,
                                                            double *log_delta);
 

@@ -294,14 +294,13 @@ dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, 
 }
 
 dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon, double *log_delta) {
+    static const double sigma_min = 0.01; /* below, a guess takes as many points as a bound */
     dpmf_i_account_pair pairs[DIRECTIONS_MAX];
-    const dpmf_i_account_line_options coarse = {fmax(COARSE, c->relative), c->absolute, 0};
     dpmf_i_account_answer found;
     int met = 0;
     directions_of(c, pairs);
     if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR) {
-        if (may_sum(c)) TRY(dpmf_i_account_line_log_delta(&pairs[0], epsilon, &coarse, log_delta, &met));
-        if (met) return DPMF_OK;
+        if (c->sigma >= sigma_min) return dpmf_i_account_line_guess(&pairs[0], epsilon, log_delta);
         return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
     }
     TRY(dpmf_i_account_composed_log_delta(c, epsilon, &found));

@@ -12,13 +12,17 @@
  *
  *     M(z) - 1 = E[phi(u)] - c S,     c = z + 1, -z, 1,
  *
- * every term of which is of the second order.
+ * every term of which is of the second order. With outcomes apart (account/pair.h) e^u is 0 there, and
+ * phi(u) becomes -1 - u.
  *
  * Quadrature: the trapezoid rule, which converges geometrically for functions that are analytic in a strip and decay
  * (Trefethen and Weideman 2014, Theorem 5.1). The Gaussian asks for a step below sigma / sqrt 2, the zeros of w at
- * Im x = +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45.
+ * Im x = +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45. At a cut, in the middle between two points, the rule
+ * misses about a third of a step of what is there (account/pair_strip.c), which is as rare as the cut.
  */
 #include "account/pair.h"
+
+#include "base/special.h"
 
 #include <assert.h>
 #include <float.h>
@@ -53,6 +57,23 @@ double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair) {
     return pair->direction == DPMF_I_ACCOUNT_ADD ? -log1p(-pair->probability) : INFINITY;
 }
 
+/* ---- rare outcomes apart ---- */
+
+int dpmf_i_account_pair_is_apart(const dpmf_i_account_pair *pair, double cut, double x) {
+    return x > cut || (pair->direction == DPMF_I_ACCOUNT_REPLACE && x < -cut);
+}
+
+double dpmf_i_account_pair_log_apart(const dpmf_i_account_pair *pair, double cut) {
+    const double log_q = log(pair->probability), log_rest = log1p(-pair->probability);
+    const double zero = dpmf_i_base_log_normal_cdf(-cut / pair->sigma);
+    if (isinf(cut)) return -INFINITY;
+    if (pair->direction == DPMF_I_ACCOUNT_ADD) return zero;
+    double one = dpmf_i_base_log_normal_cdf((1 - cut) / pair->sigma);
+    if (pair->direction == DPMF_I_ACCOUNT_REMOVE) return dpmf_i_base_log_add(log_rest + zero, log_q + one);
+    one = dpmf_i_base_log_add(one, dpmf_i_base_log_normal_cdf((-1 - cut) / pair->sigma));
+    return dpmf_i_base_log_add(log_rest + log(2.0) + zero, log_q + one);
+}
+
 /* ---- where the integrand lives ---- */
 
 double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair) {
@@ -68,8 +89,9 @@ static double slope_of(const dpmf_i_account_pair *pair, double x) {
 }
 
 /* ln of the integrand, ln of the Gaussian's norm apart */
-static double log_size(const dpmf_i_account_pair *pair, double t, double x) {
+static double log_size(const dpmf_i_account_pair *pair, double cut, double t, double x) {
     const double l = dpmf_i_account_pair_log_ratio(pair, x), z = x / pair->sigma;
+    if (dpmf_i_account_pair_is_apart(pair, cut, x)) return -INFINITY;
     double u = pair->direction == DPMF_I_ACCOUNT_ADD ? -t * l : (t + 1) * l;
     if (pair->direction == DPMF_I_ACCOUNT_REPLACE) u -= t * dpmf_i_account_pair_log_ratio(pair, -x);
     return u - 0.5 * z * z;
@@ -80,7 +102,7 @@ static double log_size(const dpmf_i_account_pair *pair, double t, double x) {
  * (add), (t+1) r + t r- (replace); an upper bound of the right-hand side that grows with x, iterated from above, comes
  * down to or above the last of them.
  */
-int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,
+int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, double t, double fineness,
                                    dpmf_i_account_pair_range *out) {
     const double sigma = pair->sigma, keep = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * keep) * sigma;
     double low = -reach, high = reach + 1; /* 1: S needs the range of w times the Gaussian, too */
@@ -104,21 +126,32 @@ int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, do
             if (!(next < top - 1e-3 * sigma)) break;
             top = next;
         }
-        high += top;
+        if (isinf(cut)) high += top;
     }
-    const double step = fmin(0.5 * sigma, 0.36 * sigma * sigma) / fineness;
+    if (isfinite(cut)) high = fmax(high, cut);
+    double step = fmin(0.5 * sigma, 0.36 * sigma * sigma) / fineness;
     if (!((high - low) / (step * fineness) < POINTS_MAX)) return 0; /* the same orders, however fine */
     out->step = step;
+    out->origin = 0;
+    if (isfinite(cut)) {
+        if (pair->direction == DPMF_I_ACCOUNT_REPLACE) out->step = step = 2 * cut / ceil(2 * cut / step);
+        out->origin = cut - step * (floor(cut / step) + 0.5);
+    }
     out->first = (int64_t)floor(low / step);
     out->last = (int64_t)ceil(high / step);
+    if (isfinite(cut)) { /* the origin is up to half a step away */
+        out->first--;
+        out->last++;
+    }
     return 1;
 }
 
-int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range *r) {
+int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double cut, double t,
+                                    dpmf_i_account_pair_range *r) {
     const double enough = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
     const int64_t stride = (int64_t)ceil(0.25 * pair->sigma / r->step);
-    while (r->step * (double)(r->last - stride) > enough &&
-           log_size(pair, t, r->step * (double)(r->last - stride)) < -dpmf_i_account_pair_kept(pair)) {
+    while (r->origin + r->step * (double)(r->last - stride) > enough &&
+           log_size(pair, cut, t, r->origin + r->step * (double)(r->last - stride)) < -dpmf_i_account_pair_kept(pair)) {
         r->last -= stride;
     }
     return stride;
@@ -152,7 +185,8 @@ typedef struct sums {
     double whole, moment[4];            /* E[e^u L^k]; moment[1] less E[L] */
 } sums;
 
-static void add_point(const dpmf_i_account_pair *pair, double t, double x, double factor, double shift, sums *out) {
+static void add_point(const dpmf_i_account_pair *pair, double cut, double t, double x, double factor, double shift,
+                      sums *out) {
     const double log_weight = -0.5 * (x / pair->sigma) * (x / pair->sigma);
     const double l = dpmf_i_account_pair_log_ratio(pair, x), weight = factor * exp(log_weight);
     double loss = l, u = (t + 1) * l;
@@ -164,7 +198,8 @@ static void add_point(const dpmf_i_account_pair *pair, double t, double x, doubl
         loss = l - mirrored;
         u = l + t * loss;
     }
-    const double e = factor * exp(u + log_weight - shift);
+    const int apart = dpmf_i_account_pair_is_apart(pair, cut, x);
+    const double e = apart ? 0 : factor * exp(u + log_weight - shift);
     out->whole += e;
     out->moment[2] += e * loss * loss;
     out->moment[3] += e * loss * loss * loss;
@@ -173,14 +208,16 @@ static void add_point(const dpmf_i_account_pair *pair, double t, double x, doubl
         return;
     }
     /* e - weight (1 + u) in the tail, where the weight alone underflows before the product does */
-    const double term = fabs(u) > 0.5 ? e - weight * (1 + u) : weight * excess(u);
+    const int by_parts = fabs(u) > 0.5 || apart;
+    const double term = by_parts ? e - weight * (1 + u) : weight * excess(u);
     out->excess += term;
-    out->excess_size += fabs(term) + (fabs(u) > 0.5 ? weight * fabs(u) : 0);
-    out->moment[1] += loss * (fabs(u) > 0.5 ? e - weight : weight * expm1(u));
+    out->excess_size += fabs(term) + (by_parts ? weight * fabs(u) : 0);
+    out->moment[1] += loss * (by_parts ? e - weight : weight * expm1(u));
     out->spread += l > 30 ? factor * exp(l + log_weight) - weight * (1 + l) : weight * excess(l);
 }
 
-dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness) {
+dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double cut, double t,
+                                                     double fineness) {
     dpmf_i_account_cumulant k = {0, 0, 0, 0, INFINITY};
     if (!(t > 0) || isinf(t)) return k;
     if (pair->probability == 1) {
@@ -188,16 +225,16 @@ dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *
         return (dpmf_i_account_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
     }
     dpmf_i_account_pair_range r;
-    if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return k;
-    const int64_t stride = dpmf_i_account_pair_shorten(pair, t, &r);
+    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return k;
+    const int64_t stride = dpmf_i_account_pair_shorten(pair, cut, t, &r);
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
     for (int64_t i = r.first; i <= r.last; i += stride) {
-        peak = fmax(peak, log_size(pair, t, r.step * (double)i));
+        peak = fmax(peak, log_size(pair, cut, t, r.origin + r.step * (double)i));
     }
     const double shift = peak > 50 ? peak : 0; /* beyond e^50 the 1 in M - 1 has no digits left */
     sums s = {0};
     for (int64_t i = r.first; i <= r.last; i++) {
-        add_point(pair, t, r.step * (double)i, density_factor(pair, r.step), shift, &s);
+        add_point(pair, cut, t, r.origin + r.step * (double)i, density_factor(pair, r.step), shift, &s);
     }
     double m = s.whole, first = s.moment[1], log_size_error = 0;
     if (shift > 0) {

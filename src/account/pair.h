@@ -27,19 +27,27 @@ double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x);
 /* sup of L(x) = ln dP/dQ: -ln(1-q) for the add direction, INFINITY otherwise. */
 double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair);
 
+/*
+ * Rare outcomes set apart: those above `cut`, for replace also those below -cut, count as a loss of infinity, and M means the mean
+ * of e^(zL) over the others. Their mass is added to delta, n-fold. INFINITY: nothing is apart.
+ */
+int dpmf_i_account_pair_is_apart(const dpmf_i_account_pair *pair, double cut, double x);
+double dpmf_i_account_pair_log_apart(const dpmf_i_account_pair *pair, double cut); /* ln of their mass under P */
+
 /* ln M(t) of one step at a real t > 0, with derivatives; error: of `value`, from rounding and truncation. INFINITY: it
  * cannot be done. `fineness` divides the step of the quadrature: 1 is meant to be enough. */
 typedef struct dpmf_i_account_cumulant {
     double value, first, second, third, error;
 } dpmf_i_account_cumulant;
 
-dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double t, double fineness);
+dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double cut, double t,
+                                                     double fineness);
 
 /*
- * account/pair_strip.c: ln of a proven bound on the error of M(t + is), |s| <= y, by that quadrature, but for roundings; INFINITY where there is
- * none. One of `enough` is not made smaller.
+ * account/pair_strip.c: ln of a proven bound on the error of M(t + is), |s| <= y, by that quadrature, but for roundings; INFINITY
+ * where there is none. One of `enough` is not made smaller.
  */
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double y, double fineness,
+double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double cut, double t, double y, double fineness,
                                      double enough);
 
 /*
@@ -60,9 +68,9 @@ double complex dpmf_i_account_moment_log(dpmf_i_account_moment *moment, double c
 
 /* ---- what the real and the complex quadrature share: where the integrand lives ---- */
 
-/* The points of the trapezoid rule: x = step * k, first <= k <= last. */
+/* The points of the trapezoid rule: x = origin + step * k, first <= k <= last; cuts are in the middle between two of them. */
 typedef struct dpmf_i_account_pair_range {
-    double step;
+    double step, origin;
     int64_t first, last;
 } dpmf_i_account_pair_range;
 
@@ -70,10 +78,11 @@ typedef struct dpmf_i_account_pair_range {
 double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair);
 
 /* Down over what is too small, e.g. the valley before a jump that does not count; gives the points in sigma/4. */
-int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range *range);
+int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double cut, double t,
+                                    dpmf_i_account_pair_range *range);
 
 /* For Re z = t; false if the range is too long. Its upper end is generous: a caller may come down from it. */
-int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double t, double fineness,
+int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, double t, double fineness,
                                    dpmf_i_account_pair_range *out);
 
 #endif

@@ -223,7 +223,7 @@ double complex dpmf_i_account_moment_log(dpmf_i_account_moment *m, double comple
     *error = INFINITY;
     if (!(scale > 50)) scale = 0; /* beyond e^50 the 1 in M - 1 has no digits left */
     dpmf_i_account_pair_range r;
-    if (!dpmf_i_account_pair_find_range(pair, creal(z), m->fineness, &r)) return NAN;
+    if (!dpmf_i_account_pair_find_range(pair, INFINITY, creal(z), m->fineness, &r)) return NAN;
     path p = choose_path(pair, m->log_odds, z);
     come_down(m, &p, z, scale, &r);
     sums sum = {0};

@@ -3,28 +3,36 @@
  * A proven bound on the error of the quadrature of account/pair.c.
  *
  * The trapezoid rule of step h for a g that is analytic for |Im x| < b is off by at most 2 N / (e^(2 pi b/h) - 1), N a bound of the
- * integrals of |g| along the lines |Im x| = c <= b (Trefethen and Weideman 2014, Theorem 5.1). With w = A + B, A = 1 - q, B = q e^((2x-1)/(2
- * sigma^2)), r = B/(A + B) and theta = b/sigma^2 < pi, w has no zeros in the strip, and on its edge
+ * integrals of |g| along the lines |Im x| = c <= b (Trefethen and Weideman 2014, Theorem 5.1). With w = A + B, A = 1 - q,
+ * B = q e^((2x-1)/(2 sigma^2)), r = B/(A + B) and theta = b/sigma^2 < pi, w has no zeros in the strip, and on its edge
  *
  *     |A + B e^(i theta)|  <=  A + B   and   =  (A + B) sqrt(1 - 4 r (1-r) sin^2(theta/2))  >=  (A + B) cos(theta/2),
  *
  * so that with u of account/pair.c, f the density of N(0, sigma^2) and r- = r(-x)
  *
- *     |g(x + ib)| <= e^(b^2/(2 sigma^2)) f(x) e^(u(x)) d,   d = 1 (remove),  (1 - 4 r (1-r) sin^2(theta/2))^(-t/2) (add; replace: r-).
+ *     |g(x + ib)| <= e^(b^2/(2 sigma^2)) f(x) e^(u(x)) d,
+ *     d = 1 (remove),  (1 - 4 r (1-r) sin^2(theta/2))^(-t/2) (add; replace: r-).
  *
- * and at a complex order t + iy the arguments of w, at most theta, come to it: e^(y theta), and for replace its square. These grow with b
- * and with y. N is a sum over cells of the largest value on each: u is monotone, f falls away from 0, r (1-r) has one maximum,
- * at r = 1/2. Any theta gives a bound; the best of some is taken.
+ * At a complex order t + iy the argument of w comes to it, e^(y arg w), for replace also that of w-. With rho = B/A the derivative
+ * of arg(1 + rho e^(i theta)) in theta is rho (rho + cos theta)/|1 + rho e^(i theta)|^2, for rho < 1 the largest at theta = 0,
+ * where it is r: so arg w is at most r theta, and for rho >= 1 at most theta. All of these grow with b, with y and with rho. N is
+ * a sum over cells of the largest value on each: u is monotone, f falls away from 0, r (1-r) has one maximum, at r = 1/2. Any
+ * theta gives a bound; the best of some is taken.
+ *
+ * With outcomes beyond a cut apart the integral ends there, in the middle between two points of the rule. The proof by residues
+ * then has two edges more for each cut, to cut +- ib, with the kernel 1/(1 + e^(2 pi v/h)) at cut + iv. There |g| grows by d and
+ * e^(v^2/(2 sigma^2) + y arg w), an exponent below a convex one in v: less 2 pi v/h it is below -k v, -k b its value at b, so
+ * that the edges add at most 2 d g(cut)/k.
  *
  * What the rule leaves out at the ends is bounded in the same way, with b = 0, as far as the cells go; they end where
  *
- *     below      u <= 0 (remove, replace): at most the normal tail; add: u - x^2/(2 sigma^2) is concave with a second derivative of
- *                -1/sigma^2 or less, so that it falls below its value at the end like a Gaussian's tail
+ *     below      u <= 0 (remove, replace): at most the normal tail; add: u - x^2/(2 sigma^2) is concave with a second derivative
+ *                of -1/sigma^2 or less, so that it falls below its value at the end like a Gaussian's tail
  *     above      u <= 0 (add); else f e^u falls from the last maximum on, and as the slope of u is at most (2t+1)/sigma^2 it is a
  *                Gaussian's tail from 2t + 1 + reach on.
  *
- * The sums of account/pair.c are T[e^u] - T[1] - c (T[w] - T[1]), as those of u cancel; T[1] and T[w] are Gaussian, off by 3 e^(-2 pi^2
- * sigma^2/h^2), and lose at most e^-kept each at the ends.
+ * The sums of account/pair.c are T[e^u] - T[1] - c (T[w] - T[1]), as those of u cancel; T[1] and T[w] are Gaussian, off by
+ * 3 e^(-2 pi^2 sigma^2/h^2), and lose at most e^-kept each at the ends.
  */
 #include "account/pair.h"
 
@@ -35,7 +43,8 @@ static const double PI = 3.14159265358979323846;
 
 typedef struct strip {
     const dpmf_i_account_pair *pair;
-    double t, sine_square; /* sin^2(theta/2) */
+    double cut, t, sine_square; /* sin^2(theta/2) */
+    double turn;                /* y theta */
 } strip;
 
 /* u at x: rises with x, or falls (add). */
@@ -50,6 +59,18 @@ static double exponent(const strip *s, double x) {
 static double odds(const strip *s, double x) {
     const double q = s->pair->probability, at = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? -x : x;
     return (at - 0.5) / (s->pair->sigma * s->pair->sigma) + log(q) - log1p(-q);
+}
+
+/* A bound of arg w over theta, from the r of the x. */
+static double turning(const strip *s, double x) {
+    const double q = s->pair->probability, e = (x - 0.5) / (s->pair->sigma * s->pair->sigma) + log(q) - log1p(-q);
+    return e < 0 ? 1 / (1 + exp(-e)) : 1;
+}
+
+/* ln of e^(y arg), the largest between two x. */
+static double log_turned(const strip *s, double x, double y) {
+    if (s->turn == 0) return 0;
+    return s->turn * (turning(s, y) + (s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? turning(s, -x) : 0));
 }
 
 /* ln d, the largest between two x. */
@@ -67,7 +88,7 @@ static double log_norm(const strip *s) {
 /* ln of the largest e^u d e^(-x^2/(2 sigma^2)) between x and y, u at most `most` there. */
 static double log_largest(const strip *s, double x, double y, double most) {
     const double near = (x < 0) != (y < 0) ? 0 : fmin(fabs(x), fabs(y)), z = near / s->pair->sigma;
-    return most + growth(s, x, y) - 0.5 * z * z;
+    return most + growth(s, x, y) + log_turned(s, x, y) - 0.5 * z * z;
 }
 
 /* ln of the integral of f e^u d over cells from x to y. */
@@ -91,7 +112,9 @@ static double log_integral(const strip *s, double x, double y) {
 
 /* The same from x to y beyond the last maximum (dpmf_i_account_pair_find_range), where f e^u falls, and d with it. */
 static double log_falling(const strip *s, double x, double y) {
-    return y > x ? log_largest(s, x, x, exponent(s, x)) + log(y - x) - log_norm(s) : -INFINITY;
+    if (!(y > x)) return -INFINITY;
+    const double turned = log_turned(s, x, y) - log_turned(s, x, x); /* which rises */
+    return log_largest(s, x, x, exponent(s, x)) + turned + log(y - x) - log_norm(s);
 }
 
 /* ln d from x on to where B is larger: for theta <= pi/2 |A + B e^(i theta)| grows with B, and u d falls. */
@@ -102,6 +125,8 @@ static double growth_on(const strip *s, double x) {
 /* ln of what lies below `low` and above `high`, by the tails of Gaussians. */
 static double log_outside(const strip *s, double low, double high) {
     const double sigma = s->pair->sigma, widest = -0.5 * s->t * log1p(-s->sine_square);
+    const double turned = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->turn : s->turn;
+    const double turned_below = turned * (s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 1 : turning(s, low));
     const double below = dpmf_i_base_log_normal_cdf(low / sigma), above = dpmf_i_base_log_normal_cdf(-high / sigma);
     if (s->pair->direction == DPMF_I_ACCOUNT_ADD) {
         /* far below r (1-r) falls on, and u rises by its slope at the end at most: t r(low)/sigma^2 */
@@ -110,7 +135,7 @@ static double log_outside(const strip *s, double low, double high) {
         const double left = exponent(s, low) + grown + slope * low / (sigma * sigma) +
                             0.5 * slope * slope / (sigma * sigma) + dpmf_i_base_log_normal_cdf((low + slope) / sigma);
         const double right = exponent(s, high) + growth_on(s, high) + above;
-        return dpmf_i_base_log_add(left, right);
+        return isfinite(s->cut) ? left + turned_below : dpmf_i_base_log_add(left + turned_below, right + turned);
     }
     const double slope = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
     const double steep = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? growth_on(s, low) : 0;
@@ -119,41 +144,61 @@ static double log_outside(const strip *s, double low, double high) {
     const double grown = rises ? widest : growth(s, high, high);
     const double right = exponent(s, high) + grown + slope * (0.5 * slope - high) / (sigma * sigma) +
                          dpmf_i_base_log_normal_cdf((slope - high) / sigma);
-    return dpmf_i_base_log_add(below + exponent(s, low) + steep, right);
+    const double left = below + exponent(s, low) + steep + turned_below;
+    if (isfinite(s->cut) && s->pair->direction == DPMF_I_ACCOUNT_REPLACE) return -INFINITY;
+    return isfinite(s->cut) ? left : dpmf_i_base_log_add(left, right + turned); /* above a cut there is nothing */
 }
 
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double t, double y, double fineness,
+/* ln of what the edges at the cut x add; `rest`: decay less rise but for the turning. */
+static double log_edges_at(const strip *s, double x, double b, double rest) {
+    const double turned = log_turned(s, x, x), here = log_largest(s, x, x, exponent(s, x));
+    return rest > turned ? log(2.0) + here - turned - log_norm(s) + log(b / (rest - turned)) : INFINITY;
+}
+
+static double log_edges(const strip *s, double b, double rest) {
+    if (isinf(s->cut)) return -INFINITY;
+    const double above = log_edges_at(s, s->cut, b, rest);
+    if (s->pair->direction != DPMF_I_ACCOUNT_REPLACE) return above;
+    return dpmf_i_base_log_add(above, log_edges_at(s, -s->cut, b, rest));
+}
+
+double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double cut, double t, double y, double fineness,
                                      double enough) {
     enum { CHOICES = 7, CELLS_MAX = 1 << 14 };
     static const double turns[CHOICES] = {0.8, 0.6, 0.95, 0.4, 0.2, 0.1, 0.95}; /* theta/pi */
     const double sigma = pair->sigma, kept = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * kept) * sigma;
-    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y : y;
+    const strip at_cut = {pair, cut, t, 0, 1};
+    const double turn =
+        y * (isinf(cut) ? (pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1) : log_turned(&at_cut, cut, cut));
     dpmf_i_account_pair_range r, used;
     double best = INFINITY;
     if (pair->probability == 1) return -INFINITY;
-    if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return INFINITY;
+    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return INFINITY;
     used = r;
-    dpmf_i_account_pair_shorten(pair, t, &used);
-    const double low = r.step * (double)r.first, high = r.step * (double)r.last;
+    dpmf_i_account_pair_shorten(pair, cut, t, &used);
+    const double first = r.origin + r.step * (double)r.first;
+    const double low = pair->direction == DPMF_I_ACCOUNT_REPLACE ? fmax(first, -cut) : first;
+    const double high = fmin(r.origin + r.step * (double)r.last, cut);
     const double slope = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
-    const double end = pair->direction == DPMF_I_ACCOUNT_ADD ? high : fmax(high, slope + reach);
+    const double end = pair->direction == DPMF_I_ACCOUNT_ADD || isfinite(cut) ? high : fmax(high, slope + reach);
     if (!((high - low) / sigma < CELLS_MAX)) return INFINITY;
     for (int i = 0; i < CHOICES && !(best <= enough); i++) {
         /* the last: best for the Gaussian and y alone, where 2 pi b/h - b^2/(2 sigma^2) - theta turn is the most */
         const double best_alone = fmax(2 * PI / r.step - turn / (sigma * sigma), 0.01);
         const double theta = i + 1 < CHOICES ? PI * turns[i] : fmin(PI * turns[i], best_alone);
         const double half = sin(0.5 * theta), b = theta * sigma * sigma;
-        const strip s = {pair, t, half * half};
+        const strip s = {pair, cut, t, half * half, theta * y};
         const double tails = dpmf_i_base_log_add(log_falling(&s, high, end), log_outside(&s, low, end));
         const double inside = dpmf_i_base_log_add(log_integral(&s, low, high), tails);
-        const double decay = 2 * PI * b / r.step;
-        if (decay > 1)
-            best = fmin(best, log(2.0) + 0.5 * theta * b + theta * turn + inside - decay - log(-expm1(-decay)));
+        const double decay = 2 * PI * b / r.step, rise = 0.5 * theta * b;
+        if (!(decay > 1)) continue;
+        const double whole = log(2.0) + rise + inside - decay - log(-expm1(-decay));
+        best = fmin(best, dpmf_i_base_log_add(whole, log_edges(&s, b, decay - rise)));
     }
-    const strip line = {pair, t, 0};
+    const strip line = {pair, cut, t, 0, 0};
     best = dpmf_i_base_log_add(best, log_outside(&line, low, end));
     /* a sum over points up to sigma/2 apart by cells of sigma/4: at most three times the integral */
-    best = dpmf_i_base_log_add(best, log(3.0) + log_integral(&line, r.step * (double)used.last, high));
+    best = dpmf_i_base_log_add(best, log(3.0) + log_integral(&line, r.origin + r.step * (double)used.last, high));
     best = dpmf_i_base_log_add(best, log_falling(&line, high, end));
     /* replace: the two tails of a range that is not symmetric do not cancel */
     const double c =

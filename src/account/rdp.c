@@ -26,11 +26,11 @@ double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
     const double n = (double)pair->compositions;
     double value = 0, added = INFINITY, off = INFINITY;
     for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
-        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, fineness);
+        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, INFINITY, t, fineness);
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
         const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
-        off = exp(dpmf_i_account_pair_log_error(pair, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
+        off = exp(dpmf_i_account_pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;
@@ -41,7 +41,7 @@ double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
 
 /* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
 static void best_at(const dpmf_i_account_pair *pair, double t, double *epsilon, double *log_delta) {
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, 1);
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, INFINITY, t, 1);
     const double n = (double)pair->compositions;
     *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
     *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;

@@ -64,6 +64,39 @@ static void test_as_many_steps_as_anybody_takes(void **state) {
 }
 
 /*
+ * Rare sampling, where outcomes are set apart. Values in quadruple precision, which share nothing with the library: M by Gauss-Legendre
+ * panels, the same sum over frequencies with a smooth end, doubled until nine digits stay; outcomes of e^-30 of delta are left out, so
+ * that they are at most as much too small.
+ */
+static void test_rare_sampling_is_near_exact(void **state) {
+    (void)state;
+    static const account_row rows[] = {
+        {0, {DPMF_I_ACCOUNT_REMOVE, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856220026},
+        {0, {DPMF_I_ACCOUNT_ADD, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856696196},
+        {0, {DPMF_I_ACCOUNT_REPLACE, 1.0, 1e-12, 1000000000000000}, 0.00012, -13.712638870504},
+        {0, {DPMF_I_ACCOUNT_REMOVE, 0.5671, 7.969e-11, 1000000000000000}, 0.0476, -16.645052962595},
+        {0, {DPMF_I_ACCOUNT_REPLACE, 0.6181, 6.55e-11, 1000000000000000}, 0.07, -30.16430359411},
+        {0, {DPMF_I_ACCOUNT_REMOVE, 1.0, 1e-05, 1000000}, 0.0591, -18.420693030365},
+        {0, {DPMF_I_ACCOUNT_REMOVE, 3.0, 0.001, 100}, 0.0112041, -13.81551252988},
+        {0, {DPMF_I_ACCOUNT_REPLACE, 1.668, 5.932e-07, 202240000}, 0.0730905, -35.0075610887},
+        {0, {DPMF_I_ACCOUNT_ADD, 1.981, 4.888e-08, 125520000000000}, 1.57485, -19.054197568036},
+        {0, {DPMF_I_ACCOUNT_REPLACE, 0.3797, 0.000288, 51652}, 42.0386, -44.934262409255},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const account_row *r = &rows[i];
+        double epsilon = NAN, log_delta = NAN;
+        int met = 0, delta_met = 0;
+        check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
+        check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+        const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE);
+        if (!(met && delta_met && log_delta >= r->log_delta - 2e-9 && epsilon >= r->epsilon * (1 - 2e-9) &&
+              epsilon <= r->epsilon + slack))
+            fail_msg("epsilon %.12g, ln delta %.12g for " ACCOUNT_ROW_FORMAT, epsilon, log_delta,
+                     ACCOUNT_ROW_VALUES(r));
+    }
+}
+
+/*
  * n -> inf with q sqrt(n) kept: the Gaussian mechanism with mu^2 = n q^2 (e^(1/sigma^2) - 1) (Dong, Roth and Su 2022), and what is left falls
  * like q.
  */
@@ -133,13 +166,14 @@ static void test_the_rule_is_within_its_error(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         const double t = i == 3 ? 5 : 1.5, spacing = i == 3 ? 0.5 : 0.3;
+        const double allowed = dpmf_i_account_line_rule_off(&parts[i], 0);
         enum { NODES = 20 };
         dpmf_i_account_line_rule rule;
         dpmf_i_account_moment moment;
-        check_ok(dpmf_i_account_line_rule_create(&parts[i], t, spacing, NODES, 100000, &rule));
+        check_ok(dpmf_i_account_line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
         dpmf_i_account_moment_start(&parts[i], &moment);
-        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&parts[i], t, 2);
+        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&parts[i], INFINITY, t, 2);
         assert_true(rule.log_moment_low <= k.value + k.error && k.value - k.error <= rule.log_moment_high);
         assert_true(rule.log_moment_high - rule.log_moment_low <= 1e-11 * fabs(k.value));
         for (int j = 0; j < NODES; j++) {
@@ -158,19 +192,73 @@ static void test_the_rule_is_within_its_error(void **state) {
     }
 }
 
+/* Rare sampling with rare outcomes apart, at an order where without that M would be beyond all numbers. */
+static const struct apart {
+    dpmf_i_account_pair pair;
+    double cut, t, spacing;
+} aparts[] = {
+    {{DPMF_I_ACCOUNT_REMOVE, 1, 1e-5, 1000000}, 8.8, 369, 83},
+    {{DPMF_I_ACCOUNT_ADD, 3, 1e-3, 100}, 24, 1330, 200},
+    {{DPMF_I_ACCOUNT_REPLACE, 1, 1e-5, 1000000}, 8.8, 180, 83},
+};
+enum { APARTS = sizeof aparts / sizeof aparts[0] };
+
+/* A step five times as fine, whose error is far smaller. */
+static void test_moments_with_outcomes_apart_are_within_their_error(void **state) {
+    (void)state;
+    for (int i = 0; i < APARTS; i++) {
+        const struct apart *a = &aparts[i];
+        const dpmf_i_account_cumulant fine = dpmf_i_account_pair_cumulant(&a->pair, a->cut, a->t, 40);
+        for (double fineness = 1; fineness < 8; fineness *= 1.5) {
+            const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&a->pair, a->cut, a->t, fineness);
+            const double log_off = dpmf_i_account_pair_log_error(&a->pair, a->cut, a->t, 0, fineness, -INFINITY);
+            assert_true(isfinite(k.error) && isfinite(log_off) && log_off < 0);
+            assert_true(fabs(k.value - fine.value) <= (exp(log_off - fine.value) + k.error + fine.error) * 1.01);
+        }
+    }
+    /* without them apart there is no number at this order; and the mass apart is a normal tail */
+    assert_true(dpmf_i_account_pair_cumulant(&aparts[0].pair, INFINITY, 369, 1).value > 1e4);
+    check_near(dpmf_i_account_pair_log_apart(&aparts[0].pair, 9.7), log(1e-5 * 1.6594e-18 + 1.5075e-22), 1e-4);
+}
+
+/* The same y by rules of different steps: the first goes far beyond them. */
+static void test_the_rule_with_outcomes_apart_is_within_its_error(void **state) {
+    (void)state;
+    for (int i = 0; i < APARTS; i++) {
+        const struct apart *a = &aparts[i];
+        const double n = (double)a->pair.compositions, off = log(1e-3 / n);
+        dpmf_i_account_line_rule rules[2];
+        for (int j = 0; j < 2; j++) {
+            check_ok(dpmf_i_account_line_rule_create(&a->pair, a->cut, a->t, a->spacing, j == 0 ? 60 : 20, 100000, off,
+                                                     &rules[j]));
+            assert_non_null(rules[j].phase);
+        }
+        assert_true(rules[0].count > rules[1].count);
+        for (int j = 0; j < 20; j++) {
+            double errors[2];
+            const double complex one = dpmf_i_account_line_rule_next(&rules[0], &errors[0]);
+            const double complex other = dpmf_i_account_line_rule_next(&rules[1], &errors[1]);
+            assert_true(cabs(one - other) <= errors[0] + errors[1] && n * (errors[0] + errors[1]) < 0.1);
+        }
+        dpmf_i_account_line_rule_free(&rules[0]);
+        dpmf_i_account_line_rule_free(&rules[1]);
+    }
+}
+
 /* 1 - |phi| is at least what is promised, at y and beyond; and the promise is worth something. */
 static void test_the_decay_holds_beyond_y(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         enum { NODES = 400 };
-        const double t = i == 3 ? 5 : 1.5, variance = dpmf_i_account_pair_cumulant(&parts[i], t, 1).second;
+        const double t = i == 3 ? 5 : 1.5, variance = dpmf_i_account_pair_cumulant(&parts[i], INFINITY, t, 1).second;
         const double spacing = 0.05 / sqrt((double)parts[i].compositions * variance);
+        const double allowed = dpmf_i_account_line_rule_off(&parts[i], 0);
         dpmf_i_account_line_rule rule;
         dpmf_i_account_line_decay decay;
         double least = INFINITY, seen[NODES];
-        check_ok(dpmf_i_account_line_rule_create(&parts[i], t, spacing, NODES, 100000, &rule));
+        check_ok(dpmf_i_account_line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
-        dpmf_i_account_line_decay_fill(&parts[i], t, rule.log_moment_high, &decay);
+        dpmf_i_account_line_decay_fill(&parts[i], INFINITY, t, rule.log_moment_high, &decay);
         for (int j = 0; j < NODES; j++) {
             double error;
             const double complex x = dpmf_i_account_line_rule_next(&rule, &error);
@@ -200,10 +288,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_sum_is_above_values_of_32_digits_and_near),
         cmocka_unit_test(test_as_many_steps_as_anybody_takes),
+        cmocka_unit_test(test_rare_sampling_is_near_exact),
         cmocka_unit_test(test_the_limit_of_many_steps_is_gaussian),
         cmocka_unit_test(test_more_steps_lose_more_and_finer_slack_less),
         cmocka_unit_test(test_few_steps_are_left_to_others),
         cmocka_unit_test(test_the_rule_is_within_its_error),
+        cmocka_unit_test(test_moments_with_outcomes_apart_are_within_their_error),
+        cmocka_unit_test(test_the_rule_with_outcomes_apart_is_within_its_error),
         cmocka_unit_test(test_the_decay_holds_beyond_y),
         cmocka_unit_test(test_any_allocation_of_the_sum_may_fail),
     };

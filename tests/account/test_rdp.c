@@ -87,10 +87,10 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
     for (int i = 0; i < 81; i++) {
         const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i / 3 % 3],
                                           probabilities[i / 9 % 3], 1};
-        const double t = orders[i / 27], fine = dpmf_i_account_pair_cumulant(&pair, t, 8).value;
+        const double t = orders[i / 27], fine = dpmf_i_account_pair_cumulant(&pair, INFINITY, t, 8).value;
         for (double fineness = 0.15; fineness < 0.7; fineness *= 1.4) {
-            const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(&pair, t, fineness);
-            const double bound = dpmf_i_account_pair_log_error(&pair, t, 0, fineness, -INFINITY) - fine;
+            const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(&pair, INFINITY, t, fineness);
+            const double bound = dpmf_i_account_pair_log_error(&pair, INFINITY, t, 0, fineness, -INFINITY) - fine;
             const double off = fabs(expm1(coarse.value - fine)), rounding = 1e-12 * (1 + fabs(fine));
             if (!isfinite(coarse.error)) continue;
             if (!(off <= exp(bound) + rounding))
@@ -100,7 +100,7 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
         }
         /* replace: the two ends of its range do not cancel */
         const double nothing = pair.direction == DPMF_I_ACCOUNT_REPLACE ? 1e-13 : 1e-15;
-        assert_true(dpmf_i_account_pair_log_error(&pair, t, 0, 8, -INFINITY) - fine < log(nothing));
+        assert_true(dpmf_i_account_pair_log_error(&pair, INFINITY, t, 0, 8, -INFINITY) - fine < log(nothing));
     }
     assert_true(seen > 20);
 }

@@ -197,14 +197,14 @@ static int run_contour(const dpmf_i_account_pair *pair, contour *c, double log_d
                        double *error) {
     static const double slope = 0.4, other_slope = 0.3; /* of the bends: well below 1, where M would stop to decay */
     dpmf_i_account_contour_saddle saddle;
-    const int found = isnan(log_delta) ? dpmf_i_account_contour_saddle_at_epsilon(pair, *epsilon, &saddle)
+    const int found = isnan(log_delta) ? dpmf_i_account_contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)
                                        : dpmf_i_account_contour_saddle_at_delta(pair, log_delta, &saddle);
     if (!found) return 0;
     if (!isnan(log_delta)) *epsilon = fmax(0, saddle.epsilon);
     dpmf_i_account_moment_start(pair, &c->moment);
     int far = 1, settled = 0;
     for (int round = 0; far && round < 8; round++) { /* epsilon moves less and less from one saddle to the next */
-        if (round > 0 && !dpmf_i_account_contour_saddle_at_epsilon(pair, *epsilon, &saddle)) return 0;
+        if (round > 0 && !dpmf_i_account_contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)) return 0;
         shape_contour(&saddle, slope, c);
         settled = settle(c, log_delta, epsilon, out, &far);
     }

@@ -12,8 +12,8 @@ typedef struct dpmf_i_account_contour_saddle {
     double scale;                /* ln M(t) */
 } dpmf_i_account_contour_saddle;
 
-/* False where no saddle can be found. */
-int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double epsilon,
+/* False where no saddle can be found. cut: of account/pair.h. */
+int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double cut, double epsilon,
                                              dpmf_i_account_contour_saddle *out);
 /* The saddle whose own approximation of delta is e^log_delta; its epsilon may be negative. */
 int dpmf_i_account_contour_saddle_at_delta(const dpmf_i_account_pair *pair, double log_delta,

@@ -16,8 +16,9 @@
 static const double log_two_pi = 1.83787706640934548356;
 
 /* Everything at t for this epsilon; NAN: for the one whose saddle is here. False where K cannot be had. */
-static int shape_at(const dpmf_i_account_pair *pair, double t, double epsilon, dpmf_i_account_contour_saddle *out) {
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, t, 1);
+static int shape_at(const dpmf_i_account_pair *pair, double cut, double t, double epsilon,
+                    dpmf_i_account_contour_saddle *out) {
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, cut, t, 1);
     if (!isfinite(k.error)) return 0;
     const double n = (double)pair->compositions;
     out->t = t;
@@ -30,33 +31,34 @@ static int shape_at(const dpmf_i_account_pair *pair, double t, double epsilon, d
 }
 
 /* Falls with t: epsilon - epsilon(t), or the approximation of ln delta less its target. -INFINITY past where K fails. */
-static double residual(const dpmf_i_account_pair *pair, double t, double epsilon, double log_delta,
+static double residual(const dpmf_i_account_pair *pair, double cut, double t, double epsilon, double log_delta,
                        dpmf_i_account_contour_saddle *out) {
-    if (!shape_at(pair, t, NAN, out)) return -INFINITY;
+    if (!shape_at(pair, cut, t, NAN, out)) return -INFINITY;
     if (!isnan(epsilon)) return epsilon - out->epsilon;
     return out->value - 0.5 * (log_two_pi + log(out->second)) - log_delta;
 }
 
-static int find(const dpmf_i_account_pair *pair, double epsilon, double log_delta, dpmf_i_account_contour_saddle *out) {
+static int find(const dpmf_i_account_pair *pair, double cut, double epsilon, double log_delta,
+                dpmf_i_account_contour_saddle *out) {
     double low = 0, high = 0, at_low = 0, at_high = 0; /* low, high: ln t */
-    at_low = at_high = residual(pair, 1, epsilon, log_delta, out);
+    at_low = at_high = residual(pair, cut, 1, epsilon, log_delta, out);
     for (int round = 0; at_high > 0; round++) {
         if (round == 30) return 0;
         low = high, at_low = at_high;
         high += 1.5;
-        at_high = residual(pair, exp(high), epsilon, log_delta, out);
+        at_high = residual(pair, cut, exp(high), epsilon, log_delta, out);
     }
     for (int round = 0; at_low <= 0; round++) {
         if (round == 30) return 0;
         high = low, at_high = at_low;
         low -= 1.5;
-        at_low = residual(pair, exp(low), epsilon, log_delta, out);
+        at_low = residual(pair, cut, exp(low), epsilon, log_delta, out);
     }
     /* t needs not be exact: a thousandth of the saddle's width, u = g''^(-1/2), costs nothing. */
     for (int round = 0; round < 100; round++) {
         double middle = low + (high - low) * at_low / (at_low - at_high);
         if (!(middle > low && middle < high) || round % 4 == 3) middle = 0.5 * (low + high);
-        const double at = residual(pair, exp(middle), epsilon, log_delta, out);
+        const double at = residual(pair, cut, exp(middle), epsilon, log_delta, out);
         const int finite = isfinite(at);
         if (finite && (high - low) * out->t * sqrt(out->second) < 1e-2) break;
         if (finite && !isnan(epsilon) && fabs(at) < 1e-3 * sqrt(out->second)) break;
@@ -70,23 +72,23 @@ static int find(const dpmf_i_account_pair *pair, double epsilon, double log_delt
         }
         if (!(high - low > 1e-12)) return finite;
     }
-    return isfinite(out->value) && shape_at(pair, out->t, epsilon, out);
+    return isfinite(out->value) && shape_at(pair, cut, out->t, epsilon, out);
 }
 
-int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double epsilon,
+int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double cut, double epsilon,
                                              dpmf_i_account_contour_saddle *out) {
-    return find(pair, epsilon, NAN, out);
+    return find(pair, cut, epsilon, NAN, out);
 }
 
 int dpmf_i_account_contour_saddle_at_delta(const dpmf_i_account_pair *pair, double log_delta,
                                            dpmf_i_account_contour_saddle *out) {
-    return find(pair, NAN, log_delta, out);
+    return find(pair, INFINITY, NAN, log_delta, out);
 }
 
 int dpmf_i_account_contour_saddle_move(const dpmf_i_account_pair *pair, double t,
                                        dpmf_i_account_contour_saddle *saddle) {
     dpmf_i_account_contour_saddle moved;
-    if (!shape_at(pair, t, saddle->epsilon, &moved)) return 0;
+    if (!shape_at(pair, INFINITY, t, saddle->epsilon, &moved)) return 0;
     saddle->t = moved.t;
     saddle->value = moved.value;
     saddle->scale = moved.scale;

@@ -13,11 +13,11 @@
  * |sin v/v| falls until its first zero, pi, and is at most 0.2173 and at most 1/v beyond. So the bound at y, with the
  * largest |sin v/v| from there on, holds for everything beyond y too, where no quadrature looks.
  *
- * Cells are intervals of x, since L is monotone there: c_j is the least f times the least e^u over the largest |L'|, all
- * at ends (u is monotone; L' = r/sigma^2 with r of account/pair.c for remove and add, (r + r-)/sigma^2 for replace, r
- * rises and r- falls). Wide cells see low frequencies, narrow ones lose less of the mass: of some families of cells the
- * best counts. Where the loss is near Gaussian a cell of 3.5 standard deviations about its mean gives 0.3 of the
- * exponent y^2/2 that there is.
+ * Where outcomes are apart (account/pair.h) p is 0. Cells are intervals of x, since L is monotone there: c_j is the least f
+ * times the least e^u over the largest |L'|, all at ends (u is monotone; L' = r/sigma^2 with r of account/pair.c for remove
+ * and add, (r + r-)/sigma^2 for replace, r rises and r- falls). Wide cells see low frequencies, narrow ones lose less of
+ * the mass: of some families of cells the best counts. Where the loss is near Gaussian a cell of 3.5 standard deviations
+ * about its mean gives 0.3 of the exponent y^2/2 that there is.
  */
 #include "account/line/line.h"
 
@@ -44,7 +44,7 @@ static double logistic(const dpmf_i_account_pair *pair, double x) {
 }
 
 /* c w of the cell from x to y; *width: w. */
-static double cell_mass(const dpmf_i_account_pair *pair, double t, double log_moment, double x, double y,
+static double cell_mass(const dpmf_i_account_pair *pair, double cut, double t, double log_moment, double x, double y,
                         double *width) {
     const place a = place_at(pair, t, x), b = place_at(pair, t, y);
     const double variance = pair->sigma * pair->sigma, far = fmax(fabs(x), fabs(y));
@@ -52,13 +52,14 @@ static double cell_mass(const dpmf_i_account_pair *pair, double t, double log_mo
     if (pair->direction == DPMF_I_ACCOUNT_REPLACE) steepest += logistic(pair, -x);
     *width = fabs(b.loss - a.loss) * (1 - ROOM);
     if (!(steepest > 1e-290 && *width > 0)) return 0;
+    if (dpmf_i_account_pair_is_apart(pair, cut, x) || dpmf_i_account_pair_is_apart(pair, cut, y)) return 0;
     const double log_least =
         fmin(a.exponent, b.exponent) - 0.5 * far * far / variance - log_sqrt_two_pi - log(pair->sigma) - log_moment;
     return exp(log_least) * *width / (steepest / variance) * (1 - ROOM);
 }
 
 /* The x of the largest p, and where it is e^-12 of that. */
-static void find_bulk(const dpmf_i_account_pair *pair, double t, double *low, double *peak, double *high) {
+static void find_bulk(const dpmf_i_account_pair *pair, double cut, double t, double *low, double *peak, double *high) {
     const double keep = 12, step = 0.25 * pair->sigma;
     const double reach = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma;
     const double most = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
@@ -68,7 +69,7 @@ static void find_bulk(const dpmf_i_account_pair *pair, double t, double *low, do
     *low = *peak = *high = 0;
     for (int pass = 0; pass < 2; pass++) {
         int seen = 0;
-        for (double x = first; x <= last; x += step) {
+        for (double x = first; x <= fmin(last, cut); x += step) {
             const double z = x / pair->sigma, size = place_at(pair, t, x).exponent - 0.5 * z * z;
             if (pass == 0 && size > largest) {
                 largest = size;
@@ -82,17 +83,17 @@ static void find_bulk(const dpmf_i_account_pair *pair, double t, double *low, do
     }
 }
 
-void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double t, double log_moment,
+void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double cut, double t, double log_moment,
                                     dpmf_i_account_line_decay *out) {
     enum { FAMILIES = 6 };
     static const double widths[FAMILIES] = {3.5, 2.5, 1.75, 1, 0.5, 0.25}; /* in sigma */
     double low, peak, high;
     int count = 0;
-    find_bulk(pair, t, &low, &peak, &high);
+    find_bulk(pair, cut, t, &low, &peak, &high);
     for (int i = 0; i < FAMILIES; i++) {
         const double width = widths[i] * pair->sigma, first = peak - width * (0.5 + floor((peak - low) / width));
         for (double x = first; x < high && count < DPMF_I_ACCOUNT_LINE_CELLS; x += width) {
-            out->mass[count] = cell_mass(pair, t, log_moment, x, x + width, &out->width[count]);
+            out->mass[count] = cell_mass(pair, cut, t, log_moment, x, x + width, &out->width[count]);
             count++;
         }
         out->ends[i] = count;

@@ -23,7 +23,10 @@
  *
  * From below: less these, and less the terms of k != 0, for which delta(x) <= M(r)^n e^(-rx) / (1+r) for every r > 0:
  * with r = t + s above and t - s below they are at most M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)). So whether the
- * slack was met is proven too, but for the discretisation of M(r), whose error is estimated (account/pair.c).
+ * slack was met is proven too, with the proven error of M(r) (account/pair_strip.c).
+ *
+ * Outcomes that are too rare to count may be set apart (account/pair.h): then delta is at most the sum with the M of the others,
+ * plus n times the mass that is apart; and at least the sum alone.
  *
  * Why this route: some tens of nodes do where many steps make the sum of losses smooth, and nothing is lost to a grid.
  * Where few steps or one rare loss decide (a bound e^(-na) that does not fall), it gives up before it has cost anything,
@@ -33,6 +36,7 @@
 
 #include "account/dots/dots.h"
 #include "base/memory.h"
+#include "base/special.h"
 
 #include <assert.h>
 #include <math.h>
@@ -88,7 +92,8 @@ static dpmf_status make_nodes(line *c, int *made) {
     const dpmf_i_account_line_plan *plan = &c->plan;
     dpmf_i_account_line_rule rule;
     *made = 0;
-    TRY(dpmf_i_account_line_rule_create(c->pair, plan->t, plan->spacing, plan->count, plan->points_max, &rule));
+    TRY(dpmf_i_account_line_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max,
+                                        plan->log_off, &rule));
     if (rule.phase == NULL) return DPMF_OK;
     if (rule.log_moment_high >
         plan->log_moment) { /* q near 1, where roundings are overrated; the plan has no bound then */
@@ -147,6 +152,7 @@ static bounds read_line(const line *c, double epsilon) {
     const double rounding = 4 * ROUNDING * (fabs(c->log_high) + c->plan.t * epsilon + 800);
     if (!(high > 0)) return b;
     b.high = c->log_high - c->plan.t * epsilon + log(high) + rounding;
+    if (c->plan.log_apart > -INFINITY) b.high = dpmf_i_base_log_add(b.high, c->plan.log_apart) + rounding;
     const double scale = c->log_low - c->plan.t * epsilon;
     const double aliases = exp(c->plan.above.log_factor - c->plan.above.order * epsilon - scale) +
                            exp(c->plan.below.log_factor - c->plan.below.order * epsilon - scale);
@@ -268,7 +274,7 @@ dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, doubl
     assert(epsilon >= 0 && isfinite(epsilon));
     double guess = 0, least = 0;
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(dpmf_i_account_line_guess_log_delta(pair, epsilon, &guess));
+    if (again) TRY(dpmf_i_account_line_guess(pair, epsilon, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt_log_delta(pair, epsilon, how, &guess, &tight, &again));
         least = fmin(least, guess);

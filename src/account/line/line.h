@@ -15,8 +15,8 @@ typedef struct dpmf_i_account_line_decay {
     double width[DPMF_I_ACCOUNT_LINE_CELLS], mass[DPMF_I_ACCOUNT_LINE_CELLS];
 } dpmf_i_account_line_decay;
 
-/* log_moment: an upper bound of ln M(t). */
-void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double t, double log_moment,
+/* log_moment: an upper bound of ln M(t). cut: of account/pair.h. */
+void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double cut, double t, double log_moment,
                                     dpmf_i_account_line_decay *out);
 /* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
 double dpmf_i_account_line_decay_from(const dpmf_i_account_line_decay *decay, double y);
@@ -29,8 +29,10 @@ typedef struct dpmf_i_account_line_alias {
 } dpmf_i_account_line_alias;
 
 typedef struct dpmf_i_account_line_plan {
+    double cut, log_apart; /* of account/pair.h; ln of a bound of what is apart in all steps together */
     double t, spacing;
     int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
+    double log_off;            /* ln of what the quadrature may be off by */
     double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
     double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
     dpmf_i_account_line_alias above, below;
@@ -42,8 +44,7 @@ int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilo
 /* Where to look: saddle points, nothing rests on them. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta,
                                                               double *epsilon);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                                double *log_delta);
+/* ln delta: dpmf_i_account_line_guess (account/account.h) */
 
 /* ---- account/line/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
 
@@ -61,11 +62,13 @@ typedef struct dpmf_i_account_line_rule {
 } dpmf_i_account_line_rule;
 
 /* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double spacing,
-                                                            int64_t nodes, int64_t points_max,
-                                                            dpmf_i_account_line_rule *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double cut, double t,
+                                                            double spacing, int64_t nodes, int64_t points_max,
+                                                            double log_off, dpmf_i_account_line_rule *out);
 /* About how many points it will have; INT64_MAX: it cannot be had. */
-int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double t, double y_max);
+int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double cut, double t, double y_max);
+/* ln of what it may be off by, per step, for a part `tolerance` of the whole. */
+double dpmf_i_account_line_rule_off(const dpmf_i_account_pair *pair, double tolerance);
 void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule);
 /* M(t + iy)/M(t) - 1 at the next y, from 0 on, and a bound on the error of it. */
 double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, double *error);

@@ -7,6 +7,12 @@
  * ask for a long period. A smaller t costs some digits by cancellation and nothing else, so orders from the saddle point
  * down are tried, the least work wins.
  *
+ * Cut. Where sampling is rare, a loss of one step that is too rare to count may still be large enough to outweigh all else
+ * at high orders: then such outcomes are set apart (account/pair.h), as many as add a part `tolerance` to delta, and the
+ * order is that of all others. Without them the terms fall like those of a Gaussian, at an order that may be a hundred times
+ * as high. A nearer cut has a larger part apart and a smaller error of the quadrature at the cut: both are to be within the
+ * tolerance, which grows until they are. For adding, where losses are bounded, a cut saves points of the quadrature.
+ *
  * Spacing. The aliases are bounded by M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)), r = t + s and t - s; p such that
  * they are a part `tolerance` of delta, at the best s.
  *
@@ -22,8 +28,12 @@
 #include <math.h>
 
 static const double PI = 3.14159265358979323846;
-static const double FINE = 1e-9,
-                    COARSE = 0.02; /* tolerances: a part of delta; such a part of what the slack does to it */
+static const double FINE = 1e-9, COARSE = 0.02,
+                    COARSE_CUT = 0.15; /* tolerances: a part of delta; parts of what the slack does to it */
+
+static const double BEYOND = 1.5; /* how far beyond the saddle point aliases are looked for, about */
+/* What a quadrature misses at a cut, about: such a part of the integrand there. */
+static const double PART_OF_STEP = 0.03;
 
 /* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
 static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 24;
@@ -37,15 +47,25 @@ static double work_limit(const dpmf_i_account_pair *pair) {
 typedef struct aim {
     const dpmf_i_account_pair *pair;
     double n, epsilon, log_delta, tolerance;
+    double cut;
 } aim;
+
+/* ln of n times the integrand of M at the cut: the quadrature may miss a part of a step of it. */
+static double log_at_cut(const aim *a, double t) {
+    const double l = dpmf_i_account_pair_log_ratio(a->pair, a->cut), z = a->cut / a->pair->sigma;
+    double u = a->pair->direction == DPMF_I_ACCOUNT_ADD ? -t * l : (t + 1) * l;
+    if (a->pair->direction == DPMF_I_ACCOUNT_REPLACE) u -= t * dpmf_i_account_pair_log_ratio(a->pair, -a->cut);
+    return log(a->n) + u - 0.5 * z * z;
+}
 
 /* The period that makes the aliases of one side small by the order t + side s; INFINITY where M cannot be had. */
 static double period_at(const aim *a, double t, int side, double s, dpmf_i_account_line_alias *out) {
     const double r = t + side * s;
     if (!(r > 0)) return INFINITY;
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, r, 1);
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, r, 1);
     if (!isfinite(k.error)) return INFINITY;
-    *out = (dpmf_i_account_line_alias){a->n * (k.value + k.error) - log1p(r), r};
+    const double edge = isinf(a->cut) ? 0 : PART_OF_STEP * exp(fmin(log_at_cut(a, r), 600)); /* account/pair_strip.c */
+    *out = (dpmf_i_account_line_alias){a->n * (k.value + k.error) + edge - log1p(r), r};
     return (out->log_factor - r * a->epsilon - a->log_delta - log(a->tolerance)) / s;
 }
 
@@ -97,11 +117,13 @@ static int64_t find_count(const aim *a, const dpmf_i_account_line_decay *decay, 
 /* Everything at the order t; false where it cannot be had with so many nodes. */
 static int plan_at(const aim *a, double t, int64_t most, dpmf_i_account_line_plan *out) {
     dpmf_i_account_line_decay decay;
-    if (dpmf_i_account_line_rule_points(a->pair, t, 0) > POINTS_MAX) return 0;
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, t, 1);
+    if (dpmf_i_account_line_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
+    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, t, 1);
     if (!isfinite(k.error)) return 0;
-    out->log_moment = k.value + k.error + 1e-9 * fabs(k.value); /* far above all errors of k */
-    dpmf_i_account_line_decay_fill(a->pair, t, out->log_moment, &decay);
+    out->log_off = dpmf_i_account_line_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
+    /* far above all errors of k, and what the rule may be off by */
+    out->log_moment = k.value + k.error + 1e-9 * fabs(k.value) + (isinf(a->cut) ? 0 : 2 * exp(out->log_off));
+    dpmf_i_account_line_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
     const double enough = a->log_delta + log(a->tolerance) - (a->n * k.value - t * a->epsilon);
     if (a->n * dpmf_i_account_line_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
     const double deviation = sqrt(a->n * k.second + 1 / (t * t) + 1 / ((1 + t) * (1 + t)));
@@ -110,6 +132,8 @@ static int plan_at(const aim *a, double t, int64_t most, dpmf_i_account_line_pla
     const double period = fmax(fmax(up, down), 0.1 * deviation);
     if (!isfinite(period)) return 0;
     out->t = t;
+    out->cut = a->cut;
+    out->log_apart = log(a->n) + dpmf_i_account_pair_log_apart(a->pair, a->cut) + 1e-9;
     out->spacing = 2 * PI / period;
     out->above.log_factor -= log(expm1((out->above.order - t) * period));
     out->below.log_factor -= log(expm1((t - out->below.order) * period));
@@ -136,20 +160,83 @@ static int best_plan(const aim *a, double saddle, dpmf_i_account_line_plan *out)
 /* At most so much work? Sets the number of points that would be it. */
 static int is_worth_it(const dpmf_i_account_pair *pair, double work, dpmf_i_account_line_plan *plan) {
     plan->points_max = (int64_t)(work / (double)plan->count) + 64;
-    return dpmf_i_account_line_rule_points(pair, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
+    return dpmf_i_account_line_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) <
+           plan->points_max;
+}
+
+/* The x above which P has a part `tolerance` of delta, of all steps together. */
+static double find_cut(const aim *a) {
+    const double wanted = a->log_delta + log(a->tolerance) - log(a->n);
+    double low = 1, high = 1 + 80 * a->pair->sigma; /* beyond lies e^-2500 */
+    for (int i = 0; i < 40; i++) {
+        const double middle = 0.5 * (low + high);
+        *(dpmf_i_account_pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* Is M at high orders that of losses which are too rare to count? */
+static int is_explosive(const aim *a, double t) {
+    const dpmf_i_account_cumulant part = dpmf_i_account_pair_cumulant(a->pair, a->cut, BEYOND * t, 1);
+    const dpmf_i_account_cumulant whole = dpmf_i_account_pair_cumulant(a->pair, INFINITY, BEYOND * t, 1);
+    return !(a->n * (whole.value - part.value) < 0.1 && isfinite(whole.error));
+}
+
+/* Would the loss beyond the cut, where it is too rare to count, ask for a finer quadrature? */
+static int is_slow(const aim *a) {
+    return dpmf_i_account_pair_log_ratio(a->pair, a->cut) < 0.5;
+}
+
+/*
+ * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut asks for a larger one;
+ * gives the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut makes it no better then.
+ */
+static double choose_cut(aim *a, double slack) {
+    const double before = a->tolerance;
+    dpmf_i_account_contour_saddle at;
+    for (;; a->tolerance *= 8) {
+        a->cut = find_cut(a);
+        if (!dpmf_i_account_contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at)) break;
+        const int explosive = a->pair->direction == DPMF_I_ACCOUNT_ADD ? is_slow(a) : is_explosive(a, at.t);
+        if (!explosive) a->cut = INFINITY;
+        if (!explosive || log_at_cut(a, at.t) < log(0.2 / PART_OF_STEP * a->tolerance)) return at.t;
+        const int large = dpmf_i_account_pair_log_ratio(a->pair, a->cut) > 1;
+        if (large || a->tolerance > COARSE_CUT / 8 * fmin(0.5, at.t * slack)) break;
+    }
+    a->cut = INFINITY;
+    a->tolerance = before;
+    return dpmf_i_account_contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at) ? at.t : 0;
+}
+
+/* The moments that bound the aliases, with the proven error of their quadrature: the lower bound rests on them. */
+static int prove_aliases(const aim *a, dpmf_i_account_line_plan *plan) {
+    dpmf_i_account_line_alias *const sides[] = {&plan->above, &plan->below};
+    for (int i = 0; i < 2; i++) {
+        const double r = sides[i]->order, few = 1e-13;
+        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, r, 1);
+        const double enough = k.value - log(a->n) - 12;
+        const double off = exp(dpmf_i_account_pair_log_error(a->pair, a->cut, r, 0, 1, enough) - k.value);
+        const double added = k.error + off * (1 + 1e-9);
+        /* k.value + k.error are in it already; what is added may well be INFINITY, and then nothing is proven */
+        sides[i]->log_factor += a->n * (added + few * fabs(k.value)) + few * (fabs(sides[i]->log_factor) + 1);
+    }
+    return 1;
 }
 
 int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
                                   double grid, dpmf_i_account_line_plan *out) {
-    aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE};
-    dpmf_i_account_contour_saddle at;
-    if (!dpmf_i_account_contour_saddle_at_epsilon(pair, epsilon, &at)) return 0;
-    const double t = at.t;
-    if (best_plan(&a, t, out) && is_worth_it(pair, WORK_FINE, out)) return 1;
-    a.tolerance = COARSE * fmin(0.5, t * slack);
+    aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE, INFINITY};
+    double t = choose_cut(&a, slack);
+    if (!(t > 0)) return 0;
+    const double coarse = COARSE * fmin(0.5, t * slack);
+    if (best_plan(&a, t, out) && is_worth_it(pair, WORK_FINE, out)) return prove_aliases(&a, out);
+    const double before = a.tolerance;
+    a.tolerance = coarse;
     if (grid > 0)
         a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/dots/dots.c */
-    return a.tolerance > FINE && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out);
+    if (!(a.tolerance > before)) return 0;
+    if (isfinite(a.cut)) t = choose_cut(&a, slack);
+    return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out) && prove_aliases(&a, out);
 }
 
 dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta, double *epsilon) {
@@ -161,7 +248,7 @@ dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, d
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_line_guess_log_delta(const dpmf_i_account_pair *pair, double epsilon, double *log_delta) {
+dpmf_status dpmf_i_account_line_guess(const dpmf_i_account_pair *pair, double epsilon, double *log_delta) {
     const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(pair);
     return dpmf_i_account_dots_plan_log_delta(&p, epsilon, log_delta);
 }

@@ -12,7 +12,7 @@
  *
  * every term of the second order in the loss, as n-fold composition of small losses asks for, and the real part without
  * cancellation. Where M(t) is beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part
- * is sum W sin b.
+ * is sum W sin b. Of outcomes apart (account/pair.h) e^a is 0: W is, and e^a - 1 is -1.
  *
  * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v =
  * 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8 + 2 max(e, 0))/(1 - q), but for x = 1/2 itself, next
@@ -28,7 +28,7 @@
  *     W (y P)^2 (real),    (w + W) U y P + w (y P)^2 (imaginary),    W (1 + y P) (imaginary, over e^shift),
  *
  * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made
- * once.
+ * once. Of outcomes apart these are w y P (imaginary) and w (1 + |u|).
  */
 #include "account/line/line.h"
 
@@ -69,9 +69,10 @@ typedef struct point {
     double size, reach; /* U, P */
     double log_weight;
     double rounding; /* k + 8 of the head */
+    int apart;
 } point;
 
-static point point_at(const dpmf_i_account_pair *pair, double t, double x) {
+static point point_at(const dpmf_i_account_pair *pair, double cut, double t, double x) {
     const double variance = pair->sigma * pair->sigma, l = dpmf_i_account_pair_log_ratio(pair, x);
     point p = {.l = l, .a = (t + 1) * l, .phase = l, .size = (t + 1) * fabs(l), .reach = fabs(l)};
     double e = fmax((x - 0.5) / variance, 0);
@@ -88,12 +89,13 @@ static point point_at(const dpmf_i_account_pair *pair, double t, double x) {
     }
     p.log_weight = -0.5 * x * x / variance;
     p.rounding = (8 + 2 * e) / (1 - pair->probability) + 8;
+    p.apart = dpmf_i_account_pair_is_apart(pair, cut, x);
     return p;
 }
 
-/* What E[e^u - 1 - u] takes from a point, and its size for roundings. */
-static double excess_at(double u, double size, double weight, double whole, double *rounding) {
-    if (fabs(u) > 0.5) {
+/* What E[e^u - 1 - u] takes from a point, and its size for roundings; `whole` is 0 of a point apart. */
+static double excess_at(double u, double size, double weight, double whole, int apart, double *rounding) {
+    if (fabs(u) > 0.5 || apart) {
         *rounding = whole + weight * (1 + size);
         return whole - weight * (1 + u);
     }
@@ -111,14 +113,15 @@ static void add_point(const point *p, double factor, double shift, int64_t i, dp
     const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
                          p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
-    const double weight = factor * exp(p->log_weight - shift), whole = factor * exp(p->a + p->log_weight - shift);
+    const double weight = factor * exp(p->log_weight - shift), apart = p->apart ? weight : 0;
+    const double whole = p->apart ? 0 : factor * exp(p->a + p->log_weight - shift);
     rule->phase[i] = p->phase;
     rule->whole[i] = whole;
     rule->weight[i] = shift > 0 ? 0 : weight;
-    rule->more[i] = shift > 0 ? whole : fabs(p->a) > 0.5 ? whole - weight : weight * expm1(p->a);
+    rule->more[i] = shift > 0 ? whole : fabs(p->a) > 0.5 || p->apart ? whole - weight : weight * expm1(p->a);
     s->whole += whole;
     s->whole_error += off * whole;
-    s->error[1] += off * (whole + weight) * p->size * p->reach;
+    s->error[1] += off * ((whole + weight) * p->size + apart) * p->reach;
     s->error[2] += off * (whole + weight) * p->reach * p->reach;
     if (shift > 0) {
         s->error[0] += off * whole;
@@ -126,19 +129,19 @@ static void add_point(const point *p, double factor, double shift, int64_t i, dp
         return;
     }
     double size;
-    s->excess += excess_at(p->a, p->size, weight, whole, &size);
+    s->excess += excess_at(p->a, p->size, weight, whole, p->apart, &size);
     s->excess_error += off * size;
-    s->spread += excess_at(p->l, fabs(p->l), weight, factor * exp(p->l + p->log_weight), &size);
+    s->spread += excess_at(p->l, fabs(p->l), weight, factor * exp(p->l + p->log_weight), 0, &size);
     s->spread_error += off * size;
 }
 
 /* Where the largest exponent is beyond 50 all is over e^it. */
-static double find_shift(const dpmf_i_account_pair *pair, double t, const dpmf_i_account_pair_range *r,
+static double find_shift(const dpmf_i_account_pair *pair, double cut, double t, const dpmf_i_account_pair_range *r,
                          int64_t stride) {
     double peak = 0;
     for (int64_t i = r->first; i <= r->last; i += stride) {
-        const point p = point_at(pair, t, r->step * (double)i);
-        peak = fmax(peak, p.a + p.log_weight);
+        const point p = point_at(pair, cut, t, r->origin + r->step * (double)i);
+        if (!p.apart) peak = fmax(peak, p.a + p.log_weight);
     }
     return peak > 50 ? peak : 0;
 }
@@ -181,8 +184,8 @@ static void start_turning(dpmf_i_account_line_rule *rule) {
 }
 
 /* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
-static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_account_pair_range r, double shift,
-                             double off, dpmf_i_account_line_rule *out) {
+static dpmf_status make_rule(const dpmf_i_account_pair *pair, double cut, double t, dpmf_i_account_pair_range r,
+                             double shift, double off, dpmf_i_account_line_rule *out) {
     dpmf_i_account_line_rule rule = *out;
     sums s = {0};
     rule.count = r.last - r.first + 1;
@@ -194,7 +197,7 @@ static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_a
         *parts[i] = rule.phase + i * room;
     }
     for (int64_t i = 0; i < rule.count; i++) {
-        const point p = point_at(pair, t, r.step * (double)(r.first + i));
+        const point p = point_at(pair, cut, t, r.origin + r.step * (double)(r.first + i));
         add_point(&p, r.step / pair->sigma * one_over_sqrt_two_pi, shift, i, &rule, &s);
     }
     if (finish(pair, t, shift, off, &s, &rule)) {
@@ -207,42 +210,45 @@ static dpmf_status make_rule(const dpmf_i_account_pair *pair, double t, dpmf_i_a
 }
 
 /* By how much the step of account/pair.c must be divided to leave e^-decay at y: the best theta of account/pair_strip.c. */
-static double first_fineness(const dpmf_i_account_pair *pair, double y, double decay) {
+static double first_fineness(const dpmf_i_account_pair *pair, double cut, double y, double decay) {
     const double sigma = pair->sigma, variance = sigma * sigma;
-    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y : y;
+    const double odds = (cut - 0.5) / variance + log(pair->probability) - log1p(-pair->probability);
+    const double most = odds < 0 ? 1 / (1 + exp(-odds)) : 1; /* of arg w over theta: account/pair_strip.c */
+    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y * most : y * most;
     const double theta = fmin(0.8 * PI, sqrt(2 * decay) / sigma);
     const double step = 2 * PI * theta * variance / (decay + 0.5 * theta * theta * variance + turn * theta);
     return fmax(fmin(0.5 * sigma, 0.36 * variance) / step, 1);
 }
 
-/* ln of what the rule may be off by: n times that is e^-24, below any tolerance. */
-static double wanted_error(const dpmf_i_account_pair *pair) {
-    return 18 - dpmf_i_account_pair_kept(pair);
+/* n times that is e^-24 at least, below any tolerance but at a cut, or a fifth of the tolerance. */
+double dpmf_i_account_line_rule_off(const dpmf_i_account_pair *pair, double tolerance) {
+    return fmax(-24, log(0.2 * tolerance)) - log((double)pair->compositions);
 }
 
-int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double t, double y_max) {
+int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double cut, double t, double y_max) {
     dpmf_i_account_pair_range r;
-    const double fineness = first_fineness(pair, y_max, 4 - wanted_error(pair));
-    if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return INT64_MAX;
-    dpmf_i_account_pair_shorten(pair, t, &r);
+    const double fineness = first_fineness(pair, cut, y_max, 4 - dpmf_i_account_line_rule_off(pair, 0));
+    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
+    dpmf_i_account_pair_shorten(pair, cut, t, &r);
     return r.last - r.first + 1;
 }
 
-dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double t, double spacing, int64_t nodes,
-                                            int64_t points_max, dpmf_i_account_line_rule *out) {
+dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double cut, double t, double spacing,
+                                            int64_t nodes, int64_t points_max, double log_off,
+                                            dpmf_i_account_line_rule *out) {
     enum { TRIES = 4 };
-    const double y_max = spacing * (double)nodes, wanted = wanted_error(pair);
+    const double y_max = spacing * (double)nodes;
     assert(t > 0 && y_max >= 0 && pair->probability < 1);
     *out = (dpmf_i_account_line_rule){.spacing = spacing, .nodes = nodes};
-    double fineness = first_fineness(pair, y_max, 4 - wanted);
+    double fineness = first_fineness(pair, cut, y_max, 4 - dpmf_i_account_line_rule_off(pair, 0));
     for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
         dpmf_i_account_pair_range r;
-        if (!dpmf_i_account_pair_find_range(pair, t, fineness, &r)) return DPMF_OK;
-        const int64_t stride = dpmf_i_account_pair_shorten(pair, t, &r);
+        if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
+        const int64_t stride = dpmf_i_account_pair_shorten(pair, cut, t, &r);
         if (r.last - r.first >= points_max) return DPMF_OK;
-        const double shift = find_shift(pair, t, &r, stride);
-        const double log_off = dpmf_i_account_pair_log_error(pair, t, y_max, fineness, shift + wanted - 2) - shift;
-        if (log_off <= wanted) return make_rule(pair, t, r, shift, exp(log_off), out);
+        const double shift = find_shift(pair, cut, t, &r, stride);
+        const double off = dpmf_i_account_pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
+        if (off <= log_off) return make_rule(pair, cut, t, r, shift, exp(off), out);
     }
     return DPMF_OK;
 }
