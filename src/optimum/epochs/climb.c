@@ -75,6 +75,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
                                                dpmf_i_optimum_epochs_climb *out) {
     dpmf_i_optimum_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
     dpmf_status status = DPMF_OK;
+    e->run = run;
     c.correlations = e->k * (e->k - 1) / 2;
     c.first_weight = e->b * (1 + c.correlations);
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
