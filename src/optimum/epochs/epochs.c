@@ -109,7 +109,7 @@ void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *e) {
 
 double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *e) {
     double n = (double)e->n, k = (double)e->k, blocks = e->shape.p > 1 ? 3 : 1;
-    return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : blocks * n * k * k);
+    return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : 0.1 * blocks * n * k * k);
 }
 
 /* ---- the interval ---- */
