@@ -117,7 +117,7 @@ static dpmf_status run_search(search *s) {
     double tolerance = s->task->options->tolerance, steps = (double)s->epochs.n, least = 0.3 * tolerance;
     double barrier = is_max(s) ? fmax(least, HIGH_BARRIER) : least;
     /* with momentum the mechanism lags behind the dual, and every round forgets what the last one knew of the curvature */
-    double decrease = is_max(s) ? 0 : (s->task->workload->momentum > 0 ? 1e-3 : 0.02) * tolerance;
+    double decrease = is_max(s) ? 0 : (s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
     s->climb.enough = (1 + tolerance) * (1 + tolerance);
     s->climb.barrier = barrier / steps;
     TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));

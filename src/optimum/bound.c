@@ -204,6 +204,12 @@ int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope) {
     return part == floor(part);
 }
 
+int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found,
+                                         const char *found_scope) {
+    return is_of_epochs(claimed_scope) && is_of_epochs(found_scope) && claimed > 0 && claimed <= found &&
+           dpmf_i_optimum_lower_bound_is_cut(claimed, claimed_scope);
+}
+
 /* Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. */
 static const int64_t LONG = 131072;
 

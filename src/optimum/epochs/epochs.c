@@ -187,7 +187,8 @@ typedef struct job {
 } job;
 
 /* Nodes left over in the last group weigh nothing. */
-void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *e, int64_t group, double shift[SIDE], double weight[SIDE]) {
+void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *e, int64_t group, double shift[SIDE],
+                                 double weight[SIDE]) {
     for (int j = 0; j < SIDE; j++) {
         const int64_t node = group * SIDE + j;
         shift[j] = e->rule.shift[node < e->rule.count ? node : e->rule.count - 1];

@@ -106,7 +106,8 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     const filler *f = context;
     const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
-    int64_t k = s->k, first = (f->first + item) * f->positions, last = first + f->positions, each = 2 * s->p * k * f->columns;
+    int64_t k = s->k, first = (f->first + item) * f->positions, last = first + f->positions,
+            each = 2 * s->p * k * f->columns;
     int nodes = f->e->rule.count, border = first >= s->inner;
     double *states = f->states + worker * (nodes * each + 2 * k * f->columns), *row = states + nodes * each,
            *sum = row + k * f->columns;

@@ -102,8 +102,8 @@ typedef struct scratch {
 } scratch;
 
 static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, side *from, scratch *out) {
-    const int64_t k = s->k, size[] = {s->border * s->width, 2 * k * s->width, 2 * k, s->beside * s->beside,
-                                      s->border * s->width, s->border * s->width};
+    const int64_t k = s->k, size[] = {s->border * s->width,  2 * k * s->width,     2 * k,
+                                      s->beside * s->beside, s->border * s->width, s->border * s->width};
     side **part[] = {&out->pending, &out->fresh, &out->x, &out->s, &out->left, &out->right};
     int64_t at = 0;
     for (int i = 0; i < 6; i++) {
