@@ -155,7 +155,8 @@ static double time_errors(const dpmf_strategy *strategy, int repeats, int thread
 
 static int bench_optimizers(int threads, rows *out) {
     dpmf_strategy *strategy = NULL;
-    double toeplitz = time_family(DPMF_FAMILY_BANDED_TOEPLITZ, "prefix", "single", 10000000, 64, REPEATS, threads, &strategy);
+    double toeplitz =
+        time_family(DPMF_FAMILY_BANDED_TOEPLITZ, "prefix", "single", 10000000, 64, REPEATS, threads, &strategy);
     double errors = toeplitz < 0.0 ? -1.0 : time_errors(strategy, 3, threads);
     dpmf_strategy_free(strategy);
     if (errors < 0.0) return EXIT_UNABLE;
