@@ -1,20 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two inner loops of optimum/epochs/node.c, for small row-major blocks; the same bits on every instruction set. */
+/*
+ * The inner loops of optimum/epochs: products of small row-major blocks, and the steps of a triangular factor for several
+ * shifts side by side. The same bits on every instruction set.
+ */
 #ifndef DPMF_KERNELS_BLOCK_H
 #define DPMF_KERNELS_BLOCK_H
 
 #include <stdint.h>
 
-enum { DPMF_I_KERNELS_BLOCK_LANES = 8 }; /* `columns` is always a multiple of it */
+enum { DPMF_I_KERNELS_BLOCK_LANES = 8 }; /* `columns` of multiply is always a multiple of it */
+
+/* One number for each of several shifts: blocks of these are row-major too, and `stride` counts them. */
+enum { DPMF_I_KERNELS_BLOCK_SIDE = 4 };
+typedef double dpmf_i_kernels_block_side __attribute__((vector_size(32), aligned(8), may_alias));
 
 typedef struct dpmf_i_kernels_block_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
-    /* (pivot; m) -= tau (lead; x) (lead; x)' (pivot; m): one Householder reflection of a row and the rows of m */
-    void (*reflect)(int64_t rows, int64_t columns, double lead, const double *x, double tau, double *pivot, double *m,
-                    int64_t stride);
     /* c = a b, a rows x inner, b inner x columns */
     void (*multiply)(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_stride, const double *b,
                      int64_t b_stride, double *c, int64_t c_stride);
+    /*
+     * One Householder reflection of a pivot row and the rows of m makes the first column of m zero; `x`: room for `rows`.
+     * Columns where pivot and m are 0 may be left out.
+     */
+    void (*eliminate)(int64_t rows, int64_t columns, dpmf_i_kernels_block_side *x, dpmf_i_kernels_block_side *pivot,
+                      dpmf_i_kernels_block_side *m, int64_t stride);
+    /* c = a b', a rows x inner, b columns x inner */
+    void (*multiply_rows)(int64_t rows, int64_t inner, int64_t columns, const dpmf_i_kernels_block_side *a,
+                          int64_t a_stride, const dpmf_i_kernels_block_side *b, int64_t b_stride,
+                          dpmf_i_kernels_block_side *c, int64_t c_stride);
+    /* b = r^-1 b, r rows x rows, upper triangular, b rows x columns */
+    void (*solve_upper)(int64_t rows, int64_t columns, const dpmf_i_kernels_block_side *r, int64_t r_stride,
+                        dpmf_i_kernels_block_side *b, int64_t b_stride);
 } dpmf_i_kernels_block_set;
 
 /* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */

@@ -116,7 +116,8 @@ static dpmf_status run_search(search *s) {
     enum { ROUNDS = 10, ITERATIONS = 1000 };
     double tolerance = s->task->options->tolerance, steps = (double)s->epochs.n, least = 0.3 * tolerance;
     double barrier = is_max(s) ? fmax(least, HIGH_BARRIER) : least;
-    double decrease = is_max(s) ? 0 : 0.02 * tolerance;
+    /* with momentum the mechanism lags behind the dual, and every round forgets what the last one knew of the curvature */
+    double decrease = is_max(s) ? 0 : (s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
     s->climb.enough = (1 + tolerance) * (1 + tolerance);
     s->climb.barrier = barrier / steps;
     TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));
@@ -161,7 +162,7 @@ static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, in
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
-    double quadrature = fmin(1e-9, fmax(1e-13, 1e-3 * o->tolerance));
+    double quadrature = fmin(1e-7, fmax(1e-13, 1e-2 * o->tolerance));
     TRY_DONE(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
     TRY_DONE(dpmf_i_optimum_epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
     TRY_DONE(dpmf_i_optimum_epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));

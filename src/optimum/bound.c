@@ -63,6 +63,7 @@ enum {
     EPOCHS_RMS = EPOCHS + GAP_COUNT,
     CONTAINED = EPOCHS_RMS + GAP_COUNT,
     FORETOLD,
+    FORETOLD_BOTH,
     SCOPES
 };
 #define EPOCHS_TEXT "any mechanism (contributions of k or more coordinates): dual of the optimum"
@@ -81,6 +82,7 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
     [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum",
+    [FORETOLD_BOTH] = EPOCHS_TEXT ", foretold by shorter epochs; not known how near to the optimum",
     [CONTAINED] =
         EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
 
@@ -202,6 +204,12 @@ int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope) {
     return part == floor(part);
 }
 
+int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found,
+                                         const char *found_scope) {
+    return is_of_epochs(claimed_scope) && is_of_epochs(found_scope) && claimed > 0 && claimed <= found &&
+           dpmf_i_optimum_lower_bound_is_cut(claimed, claimed_scope);
+}
+
 /* Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. */
 static const int64_t LONG = 131072;
 
@@ -271,6 +279,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     const int class = gap_class(both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap);
     *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
                                 SCOPE[participation->pattern != DPMF_I_WORKLOAD_FIXED ? CONTAINED
+                                      : dual.foretold && both                         ? FORETOLD_BOTH
                                       : dual.foretold                                 ? FORETOLD
                                       : both                                          ? EPOCHS + class
                                                                                       : EPOCHS_RMS + class]};

@@ -60,6 +60,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload 
 int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope);
 
 /*
+ * 1 if a file's bound over several epochs is one that an earlier climb may have ended on, below what is found now: climbs
+ * become better, and what they proved stays proven.
+ */
+int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found,
+                                         const char *found_scope);
+
+/*
  * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where
  * none is known. `weights` may be NULL, and so may `run`.
  */

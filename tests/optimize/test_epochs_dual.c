@@ -200,41 +200,87 @@ static void test_the_gradient_of_the_dual_is_that_of_differences(void **unused) 
             check_gradient(&few[i], max_loss);
 }
 
+enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
+
+static void fill_randomly(int64_t count, uint64_t *seed, double *out) {
+    for (int64_t j = 0; j < count; j++)
+        out[j] = check_random(seed);
+}
+
+static void check_products(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernels_block_set *set) {
+    double a[2][ROWS * COLUMNS] = {{0}}, b[INNER * COLUMNS], left[ROWS * INNER], plain = 0;
+    uint64_t seed = 5;
+    fill_randomly(INNER * COLUMNS, &seed, b);
+    fill_randomly(ROWS * INNER, &seed, left);
+    ref->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[0], COLUMNS);
+    set->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[1], COLUMNS);
+    assert_memory_equal(a[0], a[1], sizeof a[0]);
+    for (int j = 0; j < INNER; j++)
+        plain += left[3 * INNER + j] * b[j * COLUMNS + 7];
+    check_near(a[0][3 * COLUMNS + 7], plain, 1e-14);
+}
+
+/* Several shifts side by side: one reflection keeps inner products of columns, a triangle is divided by, rows are multiplied. */
+static void check_sides(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernels_block_set *set) {
+    enum { SIDE = DPMF_I_KERNELS_BLOCK_SIDE };
+    static dpmf_i_kernels_block_side pivot[2][COLUMNS], m[2][ROWS * COLUMNS], x[ROWS], start[ROWS * COLUMNS],
+        product[2][ROWS * INNER];
+    uint64_t seed = 6;
+    fill_randomly(COLUMNS * SIDE, &seed, (double *)pivot[0]);
+    fill_randomly((int64_t)ROWS * COLUMNS * SIDE, &seed, (double *)m[0]);
+    for (int r = 0; r < ROWS; r++)
+        m[0][r * COLUMNS][1] = 0; /* nothing to eliminate for one of the shifts */
+    memcpy(pivot[1], pivot[0], sizeof pivot[0]);
+    memcpy(m[1], m[0], sizeof m[0]);
+    memcpy(start, m[0], sizeof start);
+    dpmf_i_kernels_block_side inner = pivot[0][3] * pivot[0][47], after = {0}, top = pivot[0][3];
+    for (int r = 0; r < ROWS; r++)
+        inner += m[0][r * COLUMNS + 3] * m[0][r * COLUMNS + 47];
+    ref->eliminate(ROWS, COLUMNS, x, pivot[0], m[0], COLUMNS);
+    set->eliminate(ROWS, COLUMNS, x, pivot[1], m[1], COLUMNS);
+    assert_memory_equal(pivot[0], pivot[1], sizeof pivot[0]);
+    assert_memory_equal(m[0], m[1], sizeof m[0]);
+    after = pivot[0][3] * pivot[0][47];
+    for (int r = 0; r < ROWS; r++)
+        after += m[0][r * COLUMNS + 3] * m[0][r * COLUMNS + 47];
+    for (int j = 0; j < SIDE; j++) {
+        check_near(after[j], inner[j], 1e-13);
+        check_near(m[0][5 * COLUMNS][j], 0, 0);
+    }
+    check_near(pivot[0][3][1], top[1], 0); /* untouched */
+    ref->multiply_rows(ROWS, COLUMNS, INNER, start, COLUMNS, m[0], COLUMNS, product[0], INNER);
+    set->multiply_rows(ROWS, COLUMNS, INNER, start, COLUMNS, m[0], COLUMNS, product[1], INNER);
+    assert_memory_equal(product[0], product[1], sizeof product[0]);
+    dpmf_i_kernels_block_side plain = {0}, solved = {0};
+    for (int j = 0; j < COLUMNS; j++)
+        plain += start[12 * COLUMNS + j] * m[0][10 * COLUMNS + j];
+    for (int r = 0; r < ROWS; r++)
+        start[r * COLUMNS + r] += 3.0;
+    memcpy(m[1], m[0], sizeof m[0]);
+    memcpy(x, m[0] + 7 * COLUMNS, sizeof x);
+    ref->solve_upper(ROWS, COLUMNS, start, COLUMNS, m[0], COLUMNS);
+    set->solve_upper(ROWS, COLUMNS, start, COLUMNS, m[1], COLUMNS);
+    assert_memory_equal(m[0], m[1], sizeof m[0]);
+    for (int j = 7; j < ROWS; j++)
+        solved += start[7 * COLUMNS + j] * m[0][j * COLUMNS + 9];
+    for (int j = 0; j < SIDE; j++) {
+        check_near(product[0][12 * INNER + 10][j], plain[j], 1e-13);
+        check_near(solved[j], x[9][j], 1e-13);
+    }
+}
+
 /* Every instruction set gives the same bits. */
 static void test_instruction_sets_agree_on_the_small_blocks(void **unused) {
-    enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
-    static const char *const names[] = {"avx2", "avx512"};
+    static const char *const names[] = {"ref", "avx2", "avx512"};
     const dpmf_i_kernels_block_set *ref = dpmf_i_kernels_block_find("ref");
-    double a[2][ROWS * COLUMNS], b[INNER * COLUMNS], p[2][COLUMNS], x[ROWS];
     (void)unused;
     assert_non_null(ref);
     assert_null(dpmf_i_kernels_block_find("abacus"));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const dpmf_i_kernels_block_set *set = dpmf_i_kernels_block_find(names[i]);
         if (set == NULL) continue;
-        uint64_t seed = 5;
-        for (int j = 0; j < ROWS * COLUMNS; j++)
-            a[0][j] = a[1][j] = check_random(&seed);
-        for (int j = 0; j < INNER * COLUMNS; j++)
-            b[j] = check_random(&seed);
-        for (int j = 0; j < COLUMNS; j++)
-            p[0][j] = p[1][j] = check_random(&seed);
-        for (int j = 0; j < ROWS; j++)
-            x[j] = check_random(&seed);
-        ref->reflect(ROWS, COLUMNS - 8, 1.25, x, 0.75, p[0], a[0], COLUMNS);
-        set->reflect(ROWS, COLUMNS - 8, 1.25, x, 0.75, p[1], a[1], COLUMNS);
-        assert_memory_equal(p[0], p[1], sizeof p[0]);
-        assert_memory_equal(a[0], a[1], sizeof a[0]);
-        double left[ROWS * INNER];
-        for (int j = 0; j < ROWS * INNER; j++)
-            left[j] = check_random(&seed);
-        ref->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[0], COLUMNS);
-        set->multiply(ROWS, INNER, COLUMNS - 8, left, INNER, b, COLUMNS, a[1], COLUMNS);
-        assert_memory_equal(a[0], a[1], sizeof a[0]);
-        double plain = 0;
-        for (int j = 0; j < INNER; j++)
-            plain += left[3 * INNER + j] * b[j * COLUMNS + 7];
-        check_near(a[0][3 * COLUMNS + 7], plain, 1e-14);
+        check_products(ref, set);
+        check_sides(ref, set);
     }
 }
 

@@ -68,18 +68,20 @@ static double trace_of_positions(const chain *c, const dpmf_workload *a, double 
     dpmf_i_optimum_epochs_shape shape = {0};
     dpmf_i_optimum_epochs_node node = {0};
     const int64_t k = c->k;
-    double sum = 0, *blocks = calloc((size_t)(c->b * k * k), sizeof *blocks);
+    const double others[DPMF_I_OPTIMUM_EPOCHS_SIDE] = {3 * shift, 1e-3 * shift, shift, 0.7 * shift}; /* run beside it */
+    double sum = 0;
     check_ok(dpmf_i_optimum_epochs_shape_create(a, k, c->b, 0, &shape));
     check_ok(dpmf_i_optimum_epochs_node_create(&shape, &node));
-    dpmf_i_optimum_epochs_node_run(&shape, c->lower, shift, &node);
-    dpmf_i_optimum_epochs_node_diagonal(&shape, &node, blocks);
-    for (int64_t i = 0; i < c->b; i++)
+    dpmf_i_optimum_epochs_node_run(&shape, c->lower, others, &node);
+    for (int64_t i = 0; i < c->b; i++) {
+        int64_t stride = 0;
+        const dpmf_i_kernels_block_side *block = dpmf_i_optimum_epochs_node_block(&shape, &node, i, &stride);
         for (int64_t e = 0; e < k && i + e * c->b < c->n; e++)
             for (int64_t f = 0; f < k && i + f * c->b < c->n; f++)
-                sum += c->v[(i * k + e) * k + f] * blocks[(i * k + e) * k + f];
+                sum += c->v[(i * k + e) * k + f] * block[e * stride + f][2];
+    }
     dpmf_i_optimum_epochs_node_free(&node);
     dpmf_i_optimum_epochs_shape_free(&shape);
-    free(blocks);
     return sum;
 }
 

@@ -208,6 +208,22 @@ static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
     dpmf_mechanism_free(m);
 }
 
+/* An earlier climb ended lower: its bound is still one, but never a higher one, and never one of more digits. */
+static void test_the_weaker_bound_of_an_earlier_file_agrees(void **unused) {
+    dpmf_mechanism *m = make(&RECIPES[2]);
+    dpmf_lower_bound *bound = &m->evaluation.lower_bound;
+    const double before = bound->rms_loss, unit = ldexp(1, ilogb(before) - 19); /* of the last of its 20 bits */
+    (void)unused;
+    must_agree(m);
+    bound->rms_loss = before - 2000 * unit;
+    must_agree(m);
+    bound->rms_loss = before + 2000 * unit;
+    must_not_agree(m, "lower_bound.rms_loss");
+    bound->rms_loss = before - 2000.5 * unit;
+    must_not_agree(m, "lower_bound.rms_loss");
+    dpmf_mechanism_free(m);
+}
+
 static void test_a_changed_claim_is_found(void **unused) {
     static const int which[] = {0, 1, 13};
     (void)unused;
@@ -474,6 +490,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_we_make_agrees),
         cmocka_unit_test(test_what_is_checked_depends_on_the_steps),
+        cmocka_unit_test(test_the_weaker_bound_of_an_earlier_file_agrees),
         cmocka_unit_test(test_a_changed_claim_is_found),
         cmocka_unit_test(test_a_changed_claim_of_many_steps_is_found),
         cmocka_unit_test(test_a_stream_of_something_else_is_found),

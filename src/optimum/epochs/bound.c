@@ -14,7 +14,8 @@
  *
  * Any V will do, so the climb stops when its time is up. An evaluation costs O(n k^2); a long run is climbed with fewer
  * positions to an epoch, the V found there stretched and evaluated, or climbed further as far as that is cheap. Prefix
- * sums of any length have their V foretold by shorter epochs (optimum/epochs/long.c). The result depends on the problem
+ * sums of any length have their V foretold by shorter epochs (optimum/epochs/long.c). The max loss has p besides, found in
+ * the same way, with fewer positions first. The result depends on the problem
  * alone, not on the machine's speed or threads.
  */
 #include "base/linalg.h"
@@ -26,12 +27,18 @@
 #include <math.h>
 #include <string.h>
 
-static const double CLIMB = 2e5;    /* spent in one climb: under a second */
-static const double MOST = 5e6;     /* of one evaluation: some seconds */
-static const double LONG = 5e4;     /* prefix sums: from here on foretold, for a climb would be a few steps */
-static const double MAX_COST = 2e3; /* the max loss: more unknowns, slower to converge */
-static const double MAX_CLIMB = 1e5;
-enum { ITERATIONS = 120 };
+/* Microseconds of one core, as dpmf_i_optimum_epochs_cost counts them. */
+static const double CLIMB = 2e5;     /* spent in one climb */
+static const double MOST = 5e5;      /* of one evaluation */
+static const double LONG = 5e3;      /* prefix sums: from here on foretold, for a climb would be a few steps */
+static const double MAX_CLIMB = 5e5; /* the max loss: more unknowns, slower to converge */
+static const double MAX_MOST = 7e5;
+static const double MAX_DENSE = 4e3; /* where nothing shorter can be asked */
+enum {
+    ITERATIONS = 120,
+    MAX_WHOLE = 60, /* steps that make it worth to climb from the top of the RMS dual, and twice */
+    MAX_LEAST = 8   /* steps after which what shorter epochs foretell of p no longer shows */
+};
 enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
 
 static int iterations_for(const dpmf_i_optimum_epochs *e) {
@@ -42,14 +49,18 @@ static int iterations_for(const dpmf_i_optimum_epochs *e) {
 /* The error of the rule comes off the bound; a single evaluation is not worth as many nodes. */
 static const double FINE = 1e-8, ROUGH = 1e-5;
 
-/* The value at y alone: the lower bound without the blocks that an upper one would need. */
-static dpmf_status evaluate_once(dpmf_i_optimum_epochs_climb *c) {
+/* The bounds at y. */
+static dpmf_status evaluate_whole(dpmf_i_optimum_epochs_climb *c) {
     double f = 0, *gradient = NULL;
-    if (!c->epochs->dense) return dpmf_i_optimum_epochs_climb_lower(c);
     TRY(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
     dpmf_status status = dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient);
     dpmf_i_base_free(gradient);
     return status;
+}
+
+/* The value at y alone: the lower bound without the blocks that an upper one would need. */
+static dpmf_status evaluate_once(dpmf_i_optimum_epochs_climb *c) {
+    return c->epochs->dense ? evaluate_whole(c) : dpmf_i_optimum_epochs_climb_lower(c);
 }
 
 static dpmf_status climb_rms(dpmf_i_optimum_epochs_climb *c) {
@@ -63,10 +74,8 @@ static dpmf_status climb_rms(dpmf_i_optimum_epochs_climb *c) {
 }
 
 /* From the top of the RMS dual, with equal weights: the bound can only rise from there. */
-static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, const dpmf_i_optimum_epochs_climb *rms) {
+static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, int iterations) {
     static const double BARRIERS[] = {1e-3, 1e-5};
-    int iterations = iterations_for(c->epochs);
-    memcpy(c->y, rms->y, (size_t)rms->unknowns * sizeof *c->y);
     c->enough = 1 + 1e-5;
     for (size_t i = 0; i < sizeof BARRIERS / sizeof BARRIERS[0] && iterations > 2 && !c->stopped; i++) {
         int before = c->iterations;
@@ -77,6 +86,16 @@ static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, const dpmf_i_optimu
     return DPMF_OK;
 }
 
+/* From V and p of shorter epochs, where there are any, and then for a few steps. */
+static dpmf_status climb_max_long(dpmf_i_optimum_epochs_climb *c, int iterations) {
+    c->barrier = 1e-3 / (double)c->epochs->n;
+    c->spend = MAX_CLIMB;
+    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    c->enough = 1 + 1e-4;
+    if (iterations < MAX_LEAST && dpmf_i_optimum_epochs_cost(c->epochs) < MAX_CLIMB) iterations = MAX_LEAST;
+    return iterations < 2 ? evaluate_whole(c) : dpmf_i_optimum_epochs_climb_run(c, 1e-6, iterations);
+}
+
 typedef struct question {
     const dpmf_workload *workload;
     int64_t k, b;
@@ -84,14 +103,18 @@ typedef struct question {
     const dpmf_run *run;
 } question;
 
+/* rms: NULL if V was foretold. */
 static dpmf_status bound_max(const question *q, dpmf_i_base_pool *pool, const dpmf_i_optimum_epochs_climb *rms,
                              dpmf_i_optimum_epochs_lower *out) {
     dpmf_i_optimum_epochs epochs = {0};
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 1, NULL, pool, &epochs));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, FINE, q->run, &climb));
-    TRY_DONE(climb_max(&climb, rms));
+    if (dpmf_i_optimum_epochs_cost(&epochs) > (epochs.dense ? MAX_DENSE : MAX_MOST)) goto done;
+    const int iterations = iterations_for(&epochs), is_long = !epochs.dense && (rms == NULL || iterations < MAX_WHOLE);
+    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, is_long ? ROUGH : FINE, q->run, &climb));
+    if (rms != NULL) memcpy(climb.y, rms->y, (size_t)rms->unknowns * sizeof *rms->y);
+    TRY_DONE(is_long ? climb_max_long(&climb, iterations) : climb_max(&climb, iterations));
     out->max_loss = sqrt(climb.lower);
     out->max_gap = sqrt(climb.upper / climb.lower) - 1;
 done:
@@ -102,7 +125,7 @@ done:
 
 /* Of one evaluation, at least: known before any memory is taken. */
 static double least_cost(const question *q) {
-    return (double)q->workload->steps * (double)q->k * (double)q->k;
+    return 0.1 * (double)q->workload->steps * (double)q->k * (double)q->k;
 }
 
 /* Prefix sums over long epochs: nothing where that is not what is asked, or did not work. */
@@ -123,6 +146,7 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
     TRY_DONE(bound_long(q, pool, out));
+    if (out->foretold && 2 * least_cost(q) <= MAX_MOST) TRY_DONE(bound_max(q, pool, NULL, out));
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
@@ -131,8 +155,7 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
-    if (q->weights == NULL && dpmf_i_optimum_epochs_cost(&epochs) <= MAX_COST)
-        TRY_DONE(bound_max(q, pool, &climb, out));
+    if (q->weights == NULL) TRY_DONE(bound_max(q, pool, &climb, out));
 done:
     dpmf_i_optimum_epochs_climb_free(&climb);
     dpmf_i_optimum_epochs_free(&epochs);

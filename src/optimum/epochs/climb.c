@@ -75,6 +75,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double 
                                                dpmf_i_optimum_epochs_climb *out) {
     dpmf_i_optimum_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
     dpmf_status status = DPMF_OK;
+    e->run = run;
     c.correlations = e->k * (e->k - 1) / 2;
     c.first_weight = e->b * (1 + c.correlations);
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
@@ -277,24 +278,72 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
     return dpmf_i_base_fail(DPMF_ERROR_CANCELLED, "near enough");
 }
 
+/*
+ * What is walked in: y = from + scale o z, where the value curves about as much along any z. A class with the diagonal nu
+ * has the share nu / sum nu in the value, and an entry of m moves its row by the inverse of the row's norm. Momentum 0.9,
+ * eight epochs of 48: the dual is within 1e-7 of its top after 50 steps; without the scales after 60, with 20 pairs
+ * instead of 60 besides after 85. The max loss of prefix sums, five epochs of 60: bounds 1e-3 apart after 48 steps, not 140.
+ */
+enum { PAIRS = 60 };
+
+typedef struct stretched {
+    dpmf_i_optimum_epochs_climb *climb;
+    double *scale, *from, *y;
+} stretched;
+
+static void fill_scales(const dpmf_i_optimum_epochs_climb *c, double *scale) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
+    const double mean = sum_of_diagonals(c, c->y) / (double)e->b;
+    for (int64_t i = 0; i < c->unknowns; i++)
+        scale[i] = 1;
+    for (int64_t i = 0; i < e->b; i++) {
+        const double *m = correlations_of(c, c->y, i), share = sqrt(mean / exp(c->y[i]));
+        double *to = scale + e->b + i * c->correlations;
+        scale[i] = share;
+        for (int64_t r = 0; r < e->k; m += r, to += r, r++)
+            for (int64_t q = 0; q < r; q++)
+                to[q] = share * row_norm(r, m);
+    }
+}
+
+static dpmf_status stretched_value(void *context, const double *z, double *f, double *gradient) {
+    const stretched *s = context;
+    const int64_t n = s->climb->unknowns;
+    for (int64_t i = 0; i < n; i++)
+        s->y[i] = s->from[i] + s->scale[i] * z[i];
+    TRY(dpmf_i_optimum_epochs_climb_value(s->climb, s->y, f, gradient));
+    for (int64_t i = 0; i < n; i++)
+        gradient[i] *= s->scale[i];
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *c, double decrease, int iterations) {
-    dpmf_i_base_objective objective = {c->unknowns, c, dpmf_i_optimum_epochs_climb_value};
+    stretched s = {.climb = c};
+    dpmf_i_base_objective objective = {c->unknowns, &s, stretched_value};
     dpmf_i_base_minimize_options options = {.gradient = 1e-12,
                                             .decrease = decrease,
                                             .past = 5,
                                             .iterations = iterations,
-                                            .pairs = 20,
+                                            .pairs = PAIRS,
                                             .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
                                             .run = c->run};
     dpmf_i_base_minimum found = {0};
-    double f = INFINITY, *gradient = NULL;
+    double f = INFINITY, *gradient = NULL, *z = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "scaled variables", &z));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "scales", &s.scale));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "the start", &s.from));
+    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "the dual variables", &s.y));
+    fill_scales(c, s.scale);
+    memcpy(s.from, c->y, (size_t)c->unknowns * sizeof *s.from);
     c->scale = 1;
     c->evaluations = c->stopped = 0;
     TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient));
     if (isfinite(f)) c->scale = 1 / f;
-    TRY_DONE(dpmf_i_base_minimize(&objective, &options, c->y, &found));
+    TRY_DONE(dpmf_i_base_minimize(&objective, &options, z, &found));
+    for (int64_t i = 0; i < c->unknowns; i++)
+        c->y[i] = s.from[i] + s.scale[i] * z[i];
     c->iterations += found.iterations;
     c->converged = found.converged;
     TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
@@ -306,6 +355,10 @@ done:
         status = DPMF_OK;
     }
     dpmf_i_base_free(gradient);
+    dpmf_i_base_free(z);
+    dpmf_i_base_free(s.scale);
+    dpmf_i_base_free(s.from);
+    dpmf_i_base_free(s.y);
     return status;
 }
 

@@ -109,7 +109,7 @@ void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *e) {
 
 double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *e) {
     double n = (double)e->n, k = (double)e->k, blocks = e->shape.p > 1 ? 3 : 1;
-    return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : blocks * n * k * k);
+    return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : 0.1 * blocks * n * k * k);
 }
 
 /* ---- the interval ---- */
@@ -174,20 +174,59 @@ static dpmf_status invert_lower(dpmf_i_optimum_epochs *e, const double *lower, i
 
 /* ---- all nodes ---- */
 
+enum { SIDE = DPMF_I_OPTIMUM_EPOCHS_SIDE };
+
+static int groups_of(const dpmf_i_optimum_epochs *e) {
+    return (e->rule.count + SIDE - 1) / SIDE;
+}
+
 typedef struct job {
     dpmf_i_optimum_epochs *e;
     const double *lower, *roots; /* roots: b diagonal blocks, for the reversed problem */
+    int64_t first;               /* group of the first item */
 } job;
 
-static dpmf_status run_node(void *context, int64_t item, int worker) {
+/* Nodes left over in the last group weigh nothing. */
+void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *e, int64_t group, double shift[SIDE],
+                                 double weight[SIDE]) {
+    for (int j = 0; j < SIDE; j++) {
+        const int64_t node = group * SIDE + j;
+        shift[j] = e->rule.shift[node < e->rule.count ? node : e->rule.count - 1];
+        weight[j] = node < e->rule.count ? e->rule.weight[node] : 0;
+    }
+}
+
+/* out += weighted blocks; *traces: <V, T> for each node. */
+static void add_blocks(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_node *node,
+                       const double weight[SIDE], double *out, dpmf_i_kernels_block_side *traces) {
+    const int64_t k = e->k;
+    dpmf_i_kernels_block_side sum = {0};
+    for (int64_t i = 0; i < e->b; i++) {
+        int64_t stride = 0;
+        const dpmf_i_kernels_block_side *t = dpmf_i_optimum_epochs_node_block(&e->shape, node, i, &stride);
+        for (int64_t r = 0; r < k; r++)
+            for (int64_t c = 0; c < k; c++) {
+                const dpmf_i_kernels_block_side x = t[r * stride + c];
+                const int64_t at = (i * k + r) * k + c;
+                sum += e->v[at] * x;
+                out[at] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
+            }
+    }
+    *traces = sum;
+}
+
+static dpmf_status run_group(void *context, int64_t item, int worker) {
     const job *j = context;
     dpmf_i_optimum_epochs *e = j->e;
-    dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
-    int64_t size = e->b * e->k * e->k;
-    double *blocks = e->partial + (e->only_traces ? worker : item) * size;
-    dpmf_i_optimum_epochs_node_run(&e->shape, j->lower, e->rule.shift[item], node);
-    dpmf_i_optimum_epochs_node_diagonal(&e->shape, node, blocks);
-    e->traces[item] = dpmf_i_base_dot(size, e->v, blocks);
+    const int64_t group = j->first + item;
+    double shift[SIDE], weight[SIDE];
+    dpmf_i_kernels_block_side traces;
+    dpmf_i_optimum_epochs_group(e, group, shift, weight);
+    dpmf_i_optimum_epochs_node_run(&e->shape, j->lower, shift, &e->scratch[worker]);
+    add_blocks(e, &e->scratch[worker], weight, e->partial + (e->only_traces ? worker : group) * e->b * e->k * e->k,
+               &traces);
+    for (int q = 0; q < SIDE && group * SIDE + q < e->rule.count; q++)
+        e->traces[group * SIDE + q] = traces[q];
     return DPMF_OK;
 }
 
@@ -196,12 +235,26 @@ static dpmf_status run_reversed(void *context, int64_t item, int worker) {
     dpmf_i_optimum_epochs *e = j->e;
     const dpmf_i_optimum_epochs_shape *s = &e->reversed;
     dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
-    double *out = e->partial_rows + item * e->k * e->b;
-    dpmf_i_optimum_epochs_node_run(s, j->roots, e->rule.shift[item], node);
+    const int64_t group = j->first + item;
+    double *out = e->partial_rows + group * e->k * e->b, shift[SIDE], weight[SIDE];
+    dpmf_i_optimum_epochs_group(e, group, shift, weight);
+    dpmf_i_optimum_epochs_node_run(s, j->roots, shift, node);
     for (int64_t t = 0; t < e->n; t++) {
-        int64_t back = e->k * e->b - 1 - t, i = back % e->b, r = back / e->b;
-        out[t] = i < s->inner ? node->blocks[(i * e->k + r) * s->width + r]
-                              : node->border[((i - s->inner) * e->k + r) * s->border + (i - s->inner) * e->k + r];
+        int64_t back = e->k * e->b - 1 - t, r = back / e->b, stride = 0;
+        const dpmf_i_kernels_block_side *block = dpmf_i_optimum_epochs_node_block(s, node, back % e->b, &stride);
+        const dpmf_i_kernels_block_side x = block[r * stride + r];
+        out[t] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
+    }
+    return DPMF_OK;
+}
+
+/* As many groups at a time as there are workers, so that a caller is asked between them whether to go on. */
+static dpmf_status run_groups(dpmf_i_optimum_epochs *e, dpmf_i_base_work work, job *j) {
+    const int64_t groups = groups_of(e);
+    for (j->first = 0; j->first < groups; j->first += e->workers) {
+        const int64_t left = groups - j->first;
+        TRY(dpmf_i_base_progress(e->run, "cyclic optimum", -1));
+        TRY(dpmf_i_base_pool_run(e->pool, left < e->workers ? left : e->workers, work, j));
     }
     return DPMF_OK;
 }
@@ -216,11 +269,11 @@ static dpmf_status eval_rows(dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_poi
         roots[(i * k + r) * k + r] = t < e->n ? sqrt(point->p[t]) : 1;
     }
     job j = {.e = e, .roots = roots};
-    TRY_DONE(dpmf_i_base_pool_run(e->pool, e->rule.count, run_reversed, &j));
+    TRY_DONE(run_groups(e, run_reversed, &j));
     memset(point->rows, 0, (size_t)e->n * sizeof *point->rows);
-    for (int node = 0; node < e->rule.count; node++)
+    for (int group = 0; group < groups_of(e); group++)
         for (int64_t t = 0; t < e->n; t++)
-            point->rows[t] += e->rule.weight[node] * point->p[t] * e->partial_rows[node * k * e->b + t];
+            point->rows[t] += point->p[t] * e->partial_rows[group * k * e->b + t];
 done:
     dpmf_i_base_free(roots);
     return status;
@@ -252,7 +305,7 @@ static void choose_rule(dpmf_i_optimum_epochs *e, double tolerance, double low, 
 
 /* Room for what each node gives. */
 static dpmf_status make_room(dpmf_i_optimum_epochs *e) {
-    int64_t count = e->only_traces ? e->workers : e->rule.count;
+    int64_t count = e->only_traces ? e->workers : groups_of(e);
     double *partial = NULL, *rows = NULL;
     if (count <= e->room) return DPMF_OK;
     e->room = 0;
@@ -284,14 +337,14 @@ static dpmf_status eval_blocks(dpmf_i_optimum_epochs *e, double tolerance, dpmf_
     TRY(make_room(e));
     if (e->max_loss) dpmf_i_optimum_epochs_shape_weigh(&e->shape, e->workload, point->p);
     job j = {.e = e, .lower = point->lower};
-    TRY(dpmf_i_base_pool_run(e->pool, e->rule.count, run_node, &j));
+    TRY(run_groups(e, run_group, &j));
     memset(point->blocks, 0, (size_t)size * sizeof *point->blocks);
     point->trace = 0;
+    for (int group = 0; group < groups_of(e) && !e->only_traces; group++)
+        for (int64_t i = 0; i < size; i++)
+            point->blocks[i] += e->partial[group * size + i];
     for (int node = 0; node < e->rule.count; node++) {
-        const double *blocks = e->partial + (e->only_traces ? 0 : node * size);
-        double weight = e->rule.weight[node], part = weight * e->traces[node];
-        for (int64_t i = 0; i < size && !e->only_traces; i++)
-            point->blocks[i] += weight * blocks[i];
+        double part = e->rule.weight[node] * e->traces[node];
         point->trace += part;
         rounding += part * rounding_of(e, low, high, e->rule.shift[node]);
     }

@@ -20,6 +20,7 @@ enum {
 typedef struct dpmf_i_optimum_epochs {
     const dpmf_workload *workload;
     dpmf_i_base_pool *pool;
+    const dpmf_run *run; /* whom long evaluations ask whether to go on; NULL: nobody */
     int64_t n, k, b;
     int max_loss;
     const double *weights; /* RMS: NULL or p */
@@ -29,8 +30,8 @@ typedef struct dpmf_i_optimum_epochs {
     dpmf_i_optimum_epochs_shape shape, reversed;
     dpmf_i_optimum_epochs_node *scratch; /* one a worker */
     int workers;
-    double *partial, *partial_rows; /* what each node gives: b k k numbers, k b numbers */
-    int room;                       /* for so many nodes */
+    double *partial, *partial_rows; /* what each group of nodes gives: b k k numbers, k b numbers */
+    int room;                       /* for so many groups */
     int only_traces;                /* partial is room for each worker: the blocks are not kept */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
     double traces[DPMF_I_BASE_NODES_MAX];
@@ -64,6 +65,10 @@ typedef struct dpmf_i_optimum_epochs_point {
 /* 1 in *outside, and nothing else, where V is too close to singular. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *epochs, double tolerance,
                                                        dpmf_i_optimum_epochs_point *point, int *outside);
+
+/* Shifts and weights of the nodes that run side by side. */
+void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *epochs, int64_t group,
+                                 double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], double weight[DPMF_I_OPTIMUM_EPOCHS_SIDE]);
 
 /* l^-1 for a lower triangular k x k block. */
 void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse);

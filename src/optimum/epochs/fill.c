@@ -16,25 +16,49 @@
 
 enum { CHUNK = 128 }; /* columns, about: the states of 40 nodes then fit a second-level cache */
 
+/* One node alone, rows of width (2p+1) k */
+typedef struct single {
+    double *rows;   /* inner x k: [R_ii^-1 | E_i] */
+    double *blocks; /* inner x k: [T[i,i] | T[i,J]] */
+    double *border; /* p k x p k: T of the border */
+} single;
+
 typedef struct filler {
     dpmf_i_optimum_epochs *e;
     const double *lower;
-    dpmf_i_optimum_epochs_node *nodes;
+    single *nodes;
+    int64_t first;     /* group or chunk of the first item */
     int64_t positions; /* in a chunk */
     int64_t columns;   /* stride of a state: the columns of a chunk, padded */
     double *states;    /* workers x (nodes x 2pk + 2k) x columns */
     double *x;
 } filler;
 
-static dpmf_status run_node(void *context, int64_t item, int worker) {
+static void take_lane(int64_t count, const dpmf_i_kernels_block_side *from, int lane, double *to) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i][lane];
+}
+
+static dpmf_status run_group(void *context, int64_t item, int worker) {
     const filler *f = context;
-    (void)worker;
-    dpmf_i_optimum_epochs_node_run(&f->e->shape, f->lower, f->e->rule.shift[item], &f->nodes[item]);
+    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
+    const dpmf_i_optimum_epochs_node *node = &f->e->scratch[worker];
+    const int64_t group = f->first + item, size = s->inner * s->k * s->width;
+    double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], weight[DPMF_I_OPTIMUM_EPOCHS_SIDE];
+    dpmf_i_optimum_epochs_group(f->e, group, shift, weight);
+    dpmf_i_optimum_epochs_node_run(s, f->lower, shift, &f->e->scratch[worker]);
+    for (int lane = 0; lane < DPMF_I_OPTIMUM_EPOCHS_SIDE; lane++) {
+        const int64_t j = group * DPMF_I_OPTIMUM_EPOCHS_SIDE + lane;
+        if (j >= f->e->rule.count) break;
+        take_lane(size, node->rows, lane, f->nodes[j].rows);
+        take_lane(size, node->blocks, lane, f->nodes[j].blocks);
+        take_lane(s->border * s->border, node->border, lane, f->nodes[j].border);
+    }
     return DPMF_OK;
 }
 
 /* The k columns of position q enter a node's state: T[J,q] = T[q,J]'. */
-static void enter(const filler *f, const dpmf_i_optimum_epochs_node *node, int64_t q, int64_t at, double *state) {
+static void enter(const filler *f, const single *node, int64_t q, int64_t at, double *state) {
     const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     const double *blocks = node->blocks + q * s->k * s->width;
     for (int64_t j = 0; j < 2 * s->p * s->k; j++)
@@ -42,7 +66,7 @@ static void enter(const filler *f, const dpmf_i_optimum_epochs_node *node, int64
             state[j * f->columns + at + c] = blocks[c * s->width + s->k + j];
 }
 
-static void enter_border(const filler *f, const dpmf_i_optimum_epochs_node *node, double *state) {
+static void enter_border(const filler *f, const single *node, double *state) {
     const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     int64_t m = s->p * s->k;
     for (int64_t j = 0; j < m; j++)
@@ -62,8 +86,8 @@ static void write_rows(const filler *f, int64_t i, int64_t first, int64_t last, 
 }
 
 /* One node at position i: `row` becomes T[i, columns], and the state that of i - 1. */
-static void step_node(const filler *f, const dpmf_i_kernels_block_set *kernels, const dpmf_i_optimum_epochs_node *node,
-                      int64_t i, int64_t first, int inside, double *state, double *row) {
+static void step_node(const filler *f, const dpmf_i_kernels_block_set *kernels, const single *node, int64_t i,
+                      int64_t first, int inside, double *state, double *row) {
     const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     int64_t k = s->k, slots = s->p * k;
     kernels->multiply(k, 2 * slots, f->columns, node->rows + i * k * s->width + k, s->width, state, f->columns, row,
@@ -82,7 +106,8 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     const filler *f = context;
     const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
     const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
-    int64_t k = s->k, first = item * f->positions, last = first + f->positions, each = 2 * s->p * k * f->columns;
+    int64_t k = s->k, first = (f->first + item) * f->positions, last = first + f->positions,
+            each = 2 * s->p * k * f->columns;
     int nodes = f->e->rule.count, border = first >= s->inner;
     double *states = f->states + worker * (nodes * each + 2 * k * f->columns), *row = states + nodes * each,
            *sum = row + k * f->columns;
@@ -115,6 +140,16 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
+/* As many at a time as there are workers: between them the caller may end it all. */
+static dpmf_status run_items(filler *f, int64_t count, dpmf_i_base_work work) {
+    const int64_t workers = f->e->workers;
+    for (f->first = 0; f->first < count; f->first += workers) {
+        TRY(dpmf_i_base_progress(f->e->run, "cyclic optimum: the matrix", -1));
+        TRY(dpmf_i_base_pool_run(f->e->pool, count - f->first < workers ? count - f->first : workers, work, f));
+    }
+    return DPMF_OK;
+}
+
 static dpmf_status fill_blocks(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, double *x) {
     const dpmf_i_optimum_epochs_shape *s = &e->shape;
     int nodes = e->rule.count;
@@ -124,18 +159,24 @@ static dpmf_status fill_blocks(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_ep
     f.columns = dpmf_i_kernels_block_pad(f.positions * s->k); /* the border's p <= 2 positions fit too */
     int64_t chunks = (s->inner + f.positions - 1) / f.positions;
     TRY_DONE(dpmf_i_base_alloc(nodes, sizeof *f.nodes, "nodes", (void **)&f.nodes));
-    for (int j = 0; j < nodes; j++)
-        TRY_DONE(dpmf_i_optimum_epochs_node_create(s, &f.nodes[j]));
+    for (int j = 0; j < nodes; j++) {
+        TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &f.nodes[j].rows));
+        TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &f.nodes[j].blocks));
+        TRY_DONE(dpmf_i_base_alloc_doubles(s->border * s->border, "the border of a node", &f.nodes[j].border));
+    }
     TRY_DONE(
         dpmf_i_base_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
-    TRY_DONE(dpmf_i_base_pool_run(e->pool, nodes, run_node, &f));
+    TRY_DONE(run_items(&f, (nodes + DPMF_I_OPTIMUM_EPOCHS_SIDE - 1) / DPMF_I_OPTIMUM_EPOCHS_SIDE, run_group));
     /* one chunk more than the inner positions need is the border */
     f.positions = (s->inner + chunks - 1) / chunks;
     chunks = (s->inner + f.positions - 1) / f.positions;
-    TRY_DONE(dpmf_i_base_pool_run(e->pool, chunks + 1, fill_chunk, &f));
+    TRY_DONE(run_items(&f, chunks + 1, fill_chunk));
 done:
-    for (int j = 0; f.nodes != NULL && j < nodes; j++)
-        dpmf_i_optimum_epochs_node_free(&f.nodes[j]);
+    for (int j = 0; f.nodes != NULL && j < nodes; j++) {
+        dpmf_i_base_free(f.nodes[j].rows);
+        dpmf_i_base_free(f.nodes[j].blocks);
+        dpmf_i_base_free(f.nodes[j].border);
+    }
     dpmf_i_base_free(f.nodes);
     dpmf_i_base_free(f.states);
     return status;

@@ -15,6 +15,9 @@
  *     E_i = -R_ii^-1 R_iJ,    T[i,J] = E_i T[J,J],    T[i,i] = R_ii^-1 R_ii^-T + T[i,J] E_i'.
  *
  * O(k^3) a position, where a dense inverse costs O(n^3). Rows wait in `pending`, triangular, until their position comes.
+ *
+ * All shifts have the same V and the same zeros, so a few of them run side by side, one in each lane of a vector: the
+ * blocks are small, and lanes along their rows were half empty.
  */
 #include "optimum/epochs/node.h"
 
@@ -25,6 +28,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+
+typedef dpmf_i_kernels_block_side side;
 
 /* ---- the shape ---- */
 
@@ -68,10 +73,9 @@ dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, in
     s.p = q_bands < 1 ? 1 : q_bands;
     assert(r_bands == 0 && s.p <= 2 && b > s.p && (k - 1) * b < s.n && s.n <= k * b);
     s.inner = b - s.p;
-    s.beside = dpmf_i_kernels_block_pad(2 * s.p * k);
-    s.border = dpmf_i_kernels_block_pad(s.p * k);
-    s.width = dpmf_i_kernels_block_pad((2 * s.p + 1) * k) +
-              DPMF_I_KERNELS_BLOCK_LANES; /* room for the padding of each part */
+    s.beside = 2 * s.p * k;
+    s.border = s.p * k;
+    s.width = s.beside + k;
     for (int j = 0; j <= s.p; j++)
         TRY_DONE(dpmf_i_base_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
     if (reversed) {
@@ -90,33 +94,40 @@ done:
 /* ---- scratch ---- */
 
 typedef struct scratch {
-    double *pending; /* p k rows */
-    double *fresh;   /* 2k rows */
-    double *x;       /* a column of them */
-    double *s;       /* T[J,J]: 2 p k x beside */
-    double *left, *right, *solved;
+    side *pending; /* p k rows */
+    side *fresh;   /* 2k rows */
+    side *x;       /* a column of them */
+    side *s;       /* T[J,J]: beside x beside */
+    side *left, *right;
 } scratch;
 
-static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, double *from, scratch *out) {
-    int64_t k = s->k, inner = (2 * s->p + 1) * k, at = 0;
-    int64_t size[] = {s->p * k * s->width, 2 * k * s->width,   2 * k, 2 * s->p * k * s->beside, k * inner,
-                      inner * s->border,   s->p * k * s->width};
-    double **part[] = {&out->pending, &out->fresh, &out->x, &out->s, &out->left, &out->right, &out->solved};
-    for (int i = 0; i < 7; i++) {
+static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, side *from, scratch *out) {
+    const int64_t k = s->k, size[] = {s->border * s->width,  2 * k * s->width,     2 * k,
+                                      s->beside * s->beside, s->border * s->width, s->border * s->width};
+    side **part[] = {&out->pending, &out->fresh, &out->x, &out->s, &out->left, &out->right};
+    int64_t at = 0;
+    for (int i = 0; i < 6; i++) {
         *part[i] = from == NULL ? NULL : from + at;
-        at += dpmf_i_kernels_block_pad(size[i]);
+        at += size[i];
     }
     return at;
+}
+
+static dpmf_status alloc_sides(int64_t count, const char *what, side **out) {
+    double *numbers = NULL;
+    TRY(dpmf_i_base_alloc_doubles(count * DPMF_I_KERNELS_BLOCK_SIDE, what, &numbers));
+    *out = (side *)numbers;
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *s, dpmf_i_optimum_epochs_node *out) {
     dpmf_i_optimum_epochs_node node = {0};
     scratch unused;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &node.rows));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &node.blocks));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->p * s->k * s->border, "the border of a node", &node.border));
-    TRY_DONE(dpmf_i_base_alloc_doubles(scratch_layout(s, NULL, &unused), "scratch", &node.work));
+    TRY_DONE(alloc_sides(s->inner * s->k * s->width, "the factor of a node", &node.rows));
+    TRY_DONE(alloc_sides(s->inner * s->k * s->width, "the blocks of a node", &node.blocks));
+    TRY_DONE(alloc_sides(s->border * s->border, "the border of a node", &node.border));
+    TRY_DONE(alloc_sides(scratch_layout(s, NULL, &unused), "scratch", &node.work));
     *out = node;
     node = (dpmf_i_optimum_epochs_node){0};
 done:
@@ -139,30 +150,12 @@ static int64_t column_of(const dpmf_i_optimum_epochs_shape *s, int64_t i, int64_
     return (q < s->inner ? q - i : s->p + 1 + q - s->inner) * s->k;
 }
 
-/* Turns column `at` of the rows into zeros by a reflection with the pivot row. */
-static void eliminate(const dpmf_i_kernels_block_set *kernels, int64_t rows, int64_t at, int64_t columns, double *x,
-                      double *pivot, double *m, int64_t stride) {
-    double squares = 0, head = pivot[at];
-    for (int64_t r = 0; r < rows; r++) {
-        x[r] = m[r * stride + at];
-        squares += x[r] * x[r];
-    }
-    if (squares == 0) return;
-    double norm = sqrt(head * head + squares), lead = head + copysign(norm, head);
-    int64_t from =
-        at / DPMF_I_KERNELS_BLOCK_LANES * DPMF_I_KERNELS_BLOCK_LANES; /* what lies before `at` is zero in all rows */
-    kernels->reflect(rows, columns - from, lead, x, 1 / (norm * (norm + fabs(head))), pivot + from, m + from, stride);
-    pivot[at] = copysign(norm, -head);
-    for (int64_t r = 0; r < rows; r++)
-        m[r * stride + at] = 0;
-}
-
 /* Rows that touch the border alone, from row `first` on. */
 static void to_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t first,
-                      int64_t rows, scratch *w, double *border) {
-    double *m = w->fresh + first * s->width + (s->p + 1) * s->k;
-    for (int64_t j = 0; j < s->p * s->k; j++)
-        eliminate(kernels, rows - first, j, s->border, w->x, border + j * s->border, m, s->width);
+                      int64_t rows, scratch *w, side *border) {
+    side *m = w->fresh + first * s->width + (s->p + 1) * s->k;
+    for (int64_t j = 0; j < s->border; j++)
+        kernels->eliminate(rows - first, s->border - j, w->x, border + j * s->border + j, m + j, s->width);
 }
 
 /*
@@ -170,26 +163,28 @@ static void to_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels
  * is left over goes to the border. `ladder`: rows 2e and 2e+1 are zero before member e of position i.
  */
 static int absorb(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t i,
-                  int64_t rows, int ladder, scratch *w, double *border) {
+                  int64_t rows, int ladder, scratch *w, side *border) {
     int64_t k = s->k, waiting = s->inner - i < s->p ? s->inner - i : s->p;
     int enters = ladder && i + s->p < s->inner;
     for (int64_t at = 0; at < waiting * k; at++) {
         int64_t touched = ladder && at < k ? 2 * (at + 1) : rows;
-        eliminate(kernels, touched, at, s->width, w->x, w->pending + at * s->width, w->fresh, s->width);
+        kernels->eliminate(touched, s->width - at, w->x, w->pending + at * s->width + at, w->fresh + at, s->width);
     }
-    for (int64_t j = 0; j < k && enters; j++)
-        eliminate(kernels, rows - j - 1, s->p * k + j, s->width, w->x, w->fresh + j * s->width,
-                  w->fresh + (j + 1) * s->width, s->width);
+    for (int64_t j = 0; j < k && enters; j++) {
+        const int64_t at = s->p * k + j;
+        kernels->eliminate(rows - j - 1, s->width - at, w->x, w->fresh + j * s->width + at,
+                           w->fresh + (j + 1) * s->width + at, s->width);
+    }
     to_border(s, kernels, enters ? k : 0, rows, w, border);
     return enters;
 }
 
 /* Row e of position q, its part at the members before `end` of the position j later. */
-static void fill_step(const dpmf_i_optimum_epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, double *row) {
+static void fill_step(const dpmf_i_optimum_epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, side *row) {
     int64_t k = s->k;
-    if (s->mix == NULL && e < end) row[e] = s->band[j][q * k + e];
+    if (s->mix == NULL && e < end) row[e] = (side){0} + s->band[j][q * k + e];
     for (int64_t f = e; s->mix != NULL && f < end; f++)
-        row[f] = s->mix[(q * k + e) * k + f] * s->band[j][q * k + f];
+        row[f] = (side){0} + s->mix[(q * k + e) * k + f] * s->band[j][q * k + f];
 }
 
 /* The steps whose rows reach across the end of an epoch: those of the border. */
@@ -199,32 +194,33 @@ static void load_wrapped(const dpmf_i_optimum_epochs_shape *s, scratch *w) {
         for (int64_t e = 0; e < s->k; e++)
             for (int j = 0; j <= s->p; j++) {
                 int64_t over = q + j >= s->b, column = column_of(s, 0, over ? q + j - s->b : q + j) + over;
-                double *row = w->fresh + ((q - s->inner) * s->k + e) * s->width + column;
+                side *row = w->fresh + ((q - s->inner) * s->k + e) * s->width + column;
                 fill_step(s, q, e, j, s->k - over, row);
             }
 }
 
-static void load_position(const dpmf_i_optimum_epochs_shape *s, const double *lower, double root, int64_t i,
+static void load_position(const dpmf_i_optimum_epochs_shape *s, const double *lower, const side *root, int64_t i,
                           scratch *w) {
     int64_t k = s->k;
     const double *l = lower + i * k * k;
     memset(w->fresh, 0, (size_t)(2 * k * s->width) * sizeof *w->fresh);
     for (int64_t e = 0; e < k; e++) {
-        double *row = w->fresh + 2 * e * s->width;
+        side *row = w->fresh + 2 * e * s->width;
         for (int64_t f = e; f < k; f++)
-            row[f] = root * l[f * k + e];
+            row[f] = *root * l[f * k + e];
         for (int j = 0; j <= s->p; j++)
             fill_step(s, i, e, j, k, row + s->width + column_of(s, i, i + j));
     }
 }
 
-static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lower, double root, int64_t q, scratch *w) {
+static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lower, const side *root, int64_t q,
+                        scratch *w) {
     int64_t k = s->k, column = column_of(s, 0, q);
     const double *l = lower + q * k * k;
     memset(w->fresh, 0, (size_t)(k * s->width) * sizeof *w->fresh);
     for (int64_t e = 0; e < k; e++)
         for (int64_t f = e; f < k; f++)
-            w->fresh[e * s->width + column + f] = root * l[f * k + e];
+            w->fresh[e * s->width + column + f] = *root * l[f * k + e];
 }
 
 /* Pending rows move up by one position, the fresh ones of the position that enters behind them. */
@@ -237,16 +233,16 @@ static void advance_pending(const dpmf_i_optimum_epochs_shape *s, int enters, sc
     else
         memset(w->pending + kept * s->width, 0, (size_t)(k * s->width) * sizeof *w->pending);
     for (int64_t r = 0; r < s->p * k; r++) {
-        double *row = w->pending + r * s->width;
+        side *row = w->pending + r * s->width;
         memmove(row, row + k, (size_t)(slots - k) * sizeof *row);
         memset(row + slots - k, 0, (size_t)k * sizeof *row);
     }
 }
 
 static void factor(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, const double *lower,
-                   double root, scratch *w, dpmf_i_optimum_epochs_node *node) {
+                   const side *root, scratch *w, dpmf_i_optimum_epochs_node *node) {
     memset(w->pending, 0, (size_t)(s->p * s->k * s->width) * sizeof *w->pending);
-    memset(node->border, 0, (size_t)(s->p * s->k * s->border) * sizeof *node->border);
+    memset(node->border, 0, (size_t)(s->border * s->border) * sizeof *node->border);
     load_wrapped(s, w);
     (void)absorb(s, kernels, 0, s->p * s->k, 0, w, node->border);
     for (int64_t i = 0; i < s->inner; i++) {
@@ -263,22 +259,7 @@ static void factor(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_bl
 
 /* ---- the covariances ---- */
 
-/* b = r^-1 b for r upper triangular, row by row from the last. */
-static void solve_upper(int64_t rows, int64_t columns, const double *r, int64_t stride, double *b, int64_t b_stride) {
-    for (int64_t i = rows - 1; i >= 0; i--) {
-        double *row = b + i * b_stride, inverse = 1 / r[i * stride + i];
-        for (int64_t j = i + 1; j < rows; j++) {
-            const double *other = b + j * b_stride;
-            double by = r[i * stride + j];
-            for (int64_t c = 0; c < columns; c++)
-                row[c] -= by * other[c];
-        }
-        for (int64_t c = 0; c < columns; c++)
-            row[c] *= inverse;
-    }
-}
-
-static void symmetrize(int64_t n, double *a, int64_t stride) {
+static void symmetrize(int64_t n, side *a, int64_t stride) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++)
             a[i * stride + j] = a[j * stride + i] = 0.5 * (a[i * stride + j] + a[j * stride + i]);
@@ -286,87 +267,83 @@ static void symmetrize(int64_t n, double *a, int64_t stride) {
 
 /* The border's triangle R becomes R^-1 R^-T. */
 static void invert_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
-                          double *border) {
-    int64_t m = s->p * s->k;
-    memset(w->solved, 0, (size_t)(m * s->border) * sizeof *w->solved);
+                          side *border) {
+    const int64_t m = s->border;
+    memset(w->left, 0, (size_t)(m * m) * sizeof *w->left);
     for (int64_t i = 0; i < m; i++)
-        w->solved[i * s->border + i] = 1;
-    solve_upper(m, s->border, border, s->border, w->solved, s->border);
-    memset(w->right, 0, (size_t)(m * s->border) * sizeof *w->right);
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = i; j < m; j++)
-            w->right[j * s->border + i] = w->solved[i * s->border + j];
-    kernels->multiply(m, m, s->border, w->solved, s->border, w->right, s->border, border, s->border);
-    symmetrize(m, border, s->border);
+        w->left[i * m + i] = (side){0} + 1;
+    kernels->solve_upper(m, m, border, m, w->left, m);
+    kernels->multiply_rows(m, m, m, w->left, m, w->left, m, border, m);
+    symmetrize(m, border, m);
 }
 
 /* T[J,J] for the position before i. */
-static void slide(const dpmf_i_optimum_epochs_shape *s, const double *blocks, scratch *w) {
-    int64_t k = s->k, all = 2 * s->p * k, slots = s->p * k;
+static void slide(const dpmf_i_optimum_epochs_shape *s, const side *blocks, scratch *w) {
+    int64_t k = s->k, all = s->beside, slots = s->border;
     for (int64_t r = slots - 1; r >= k; r--) /* the other slots move down by one, the last drops out */
         for (int64_t c = slots - 1; c >= k; c--)
-            w->s[r * s->beside + c] = w->s[(r - k) * s->beside + c - k];
+            w->s[r * all + c] = w->s[(r - k) * all + c - k];
     for (int64_t r = slots - 1; r >= k; r--)
         for (int64_t c = slots; c < all; c++)
-            w->s[r * s->beside + c] = w->s[c * s->beside + r] = w->s[(r - k) * s->beside + c];
+            w->s[r * all + c] = w->s[c * all + r] = w->s[(r - k) * all + c];
     for (int64_t r = 0; r < k; r++) {
-        const double *row = blocks + r * s->width;
+        const side *row = blocks + r * s->width;
         for (int64_t c = 0; c < slots; c++) /* T[i,i], then T[i,i+1] */
-            w->s[r * s->beside + c] = w->s[c * s->beside + r] = row[c];
+            w->s[r * all + c] = w->s[c * all + r] = row[c];
         for (int64_t c = slots; c < all; c++)
-            w->s[r * s->beside + c] = w->s[c * s->beside + r] = row[k + c];
+            w->s[r * all + c] = w->s[c * all + r] = row[k + c];
     }
+}
+
+/* [R_ii | R_iJ] becomes [R_ii^-1 | E_i], and blocks [T[i,i] | T[i,J]]. */
+static void step_back(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
+                      side *rows, side *blocks) {
+    const int64_t k = s->k, all = s->beside, width = s->width;
+    for (int64_t r = 0; r < k; r++) { /* right = R_ii^-1 [I | -R_iJ] */
+        memset(w->right + r * width, 0, (size_t)k * sizeof *w->right);
+        w->right[r * width + r] = (side){0} + 1;
+        for (int64_t c = k; c < width; c++)
+            w->right[r * width + c] = -rows[r * width + c];
+    }
+    kernels->solve_upper(k, width, rows, width, w->right, width);
+    memcpy(rows, w->right, (size_t)(k * width) * sizeof *rows);
+    memcpy(w->left, w->right, (size_t)(k * width) * sizeof *rows); /* [R_ii^-1 | T[i,J]]; T[J,J] is symmetric */
+    kernels->multiply_rows(k, all, all, rows + k, width, w->s, all, w->left + k, width);
+    memcpy(blocks, w->left, (size_t)(k * width) * sizeof *blocks);
+    kernels->multiply_rows(k, width, k, w->left, width, w->right, width, blocks, width);
+    symmetrize(k, blocks, width);
 }
 
 static void covariances(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
                         dpmf_i_optimum_epochs_node *node) {
-    int64_t k = s->k, m = s->p * k, all = 2 * m, inner = all + k, narrow = dpmf_i_kernels_block_pad(k);
+    const int64_t k = s->k, m = s->border, all = s->beside;
     invert_border(s, kernels, w, node->border);
-    memset(w->s, 0, (size_t)(all * s->beside) * sizeof *w->s);
+    memset(w->s, 0, (size_t)(all * all) * sizeof *w->s);
     for (int64_t r = 0; r < m; r++)
-        memcpy(w->s + (m + r) * s->beside + m, node->border + r * s->border, (size_t)m * sizeof *w->s);
-    memset(w->right, 0, (size_t)(inner * s->border) * sizeof *w->right);
+        memcpy(w->s + (m + r) * all + m, node->border + r * m, (size_t)m * sizeof *w->s);
     for (int64_t i = s->inner - 1; i >= 0; i--) {
-        double *rows = node->rows + i * k * s->width, *blocks = node->blocks + i * k * s->width;
-        for (int64_t r = 0; r < k; r++) { /* left = R_ii^-1 [R_iJ | I] */
-            memcpy(w->left + r * inner, rows + r * s->width + k, (size_t)all * sizeof *w->left);
-            memset(w->left + r * inner + all, 0, (size_t)k * sizeof *w->left);
-            w->left[r * inner + all + r] = 1;
-        }
-        solve_upper(k, inner, rows, s->width, w->left, inner);
-        for (int64_t r = 0; r < k; r++) {
-            for (int64_t c = 0; c < all; c++)
-                rows[r * s->width + k + c] = -w->left[r * inner + c];
-            for (int64_t c = 0; c < inner; c++)
-                w->right[c * s->border + r] = c < all ? -w->left[r * inner + c] : w->left[r * inner + c];
-        }
-        kernels->multiply(k, all, s->beside, rows + k, s->width, w->s, s->beside, blocks + k, s->width);
-        for (int64_t r = 0; r < k; r++) /* left = [T[i,J] | R_ii^-1], right = [E_i | R_ii^-1]' */
-            memcpy(w->left + r * inner, blocks + r * s->width + k, (size_t)all * sizeof *w->left);
-        kernels->multiply(k, inner, narrow, w->left, inner, w->right, s->border, w->solved, narrow);
-        symmetrize(k, w->solved, narrow);
-        for (int64_t r = 0; r < k; r++)
-            memcpy(blocks + r * s->width, w->solved + r * narrow, (size_t)k * sizeof *blocks);
+        side *rows = node->rows + i * k * s->width, *blocks = node->blocks + i * k * s->width;
+        step_back(s, kernels, w, rows, blocks);
         slide(s, blocks, w);
     }
 }
 
-void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower, double shift,
-                                    dpmf_i_optimum_epochs_node *node) {
+void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower,
+                                    const double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], dpmf_i_optimum_epochs_node *node) {
     const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
     scratch w;
+    side root;
+    for (int j = 0; j < DPMF_I_OPTIMUM_EPOCHS_SIDE; j++)
+        root[j] = sqrt(shift[j]);
     (void)scratch_layout(shape, node->work, &w);
-    factor(shape, kernels, lower, sqrt(shift), &w, node);
+    factor(shape, kernels, lower, &root, &w, node);
     covariances(shape, kernels, &w, node);
 }
 
-void dpmf_i_optimum_epochs_node_diagonal(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_optimum_epochs_node *node,
-                                         double *out) {
-    int64_t k = s->k;
-    for (int64_t i = 0; i < s->b; i++)
-        for (int64_t r = 0; r < k; r++) {
-            const double *row = i < s->inner ? node->blocks + (i * k + r) * s->width
-                                             : node->border + ((i - s->inner) * k + r) * s->border + (i - s->inner) * k;
-            memcpy(out + (i * k + r) * k, row, (size_t)k * sizeof *out);
-        }
+const dpmf_i_kernels_block_side *dpmf_i_optimum_epochs_node_block(const dpmf_i_optimum_epochs_shape *s,
+                                                                  const dpmf_i_optimum_epochs_node *node, int64_t i,
+                                                                  int64_t *stride) {
+    *stride = i < s->inner ? s->width : s->border;
+    return i < s->inner ? node->blocks + i * s->k * s->width
+                        : node->border + (i - s->inner) * s->k * s->border + (i - s->inner) * s->k;
 }

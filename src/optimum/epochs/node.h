@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * (K + sV)^-1 for one shift s, where V couples the steps of one unit: the blocks that the dual needs, and what the
+ * (K + sV)^-1 for a few shifts s side by side, where V couples the steps of one unit: the blocks that the dual needs, and what the
  * others follow from. Steps are t = i + e b: position i < b within epoch e < k. Steps past the last, n <= t < k b, are
  * there as strangers: 1 on the diagonal of A^-1 and of V, coupled to nothing.
  */
@@ -8,14 +8,17 @@
 #define DPMF_OPTIMUM_EPOCHS_NODE_H
 
 #include "base/status.h"
+#include "kernels/block.h"
+
+enum { DPMF_I_OPTIMUM_EPOCHS_SIDE = DPMF_I_KERNELS_BLOCK_SIDE }; /* shifts */
 
 typedef struct dpmf_i_optimum_epochs_shape {
     int64_t n, k, b;
     int p;           /* sub-diagonals of A^-1 = Q, 1 or 2; b > p */
     int64_t inner;   /* b - p positions, eliminated in order; the p others are the border */
-    int64_t width;   /* stride of a row over position i, the p after it, and the border: (2p+1) k numbers and padding */
-    int64_t beside;  /* stride of a row over all of these but position i: 2 p k and padding */
-    int64_t border;  /* stride of a row over the border: p k and padding */
+    int64_t width;   /* of a row over position i, the p after it, and the border: (2p+1) k */
+    int64_t beside;  /* of a row over all of these but position i: 2 p k */
+    int64_t border;  /* of a row over the border: p k */
     double *band[3]; /* band[j][i k + e] = Q[t+j, t] / sqrt(p_t), p the weights of the steps */
     /*
      * For rows instead of columns, time runs backwards (t becomes k b - 1 - t), band[j] of t is Q[t, t-j], and
@@ -32,12 +35,14 @@ void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *shape, const
                                        const double *weights);
 void dpmf_i_optimum_epochs_shape_free(dpmf_i_optimum_epochs_shape *shape);
 
-/* What one node leaves behind. With T = (K + sV)^-1, J the p positions after i and the border: */
+/* What a few shifts leave behind, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and the
+ * border: */
 typedef struct dpmf_i_optimum_epochs_node {
-    double *rows;   /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
-    double *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
-    double *border; /* p k x border: T of the border */
-    double *work;   /* scratch */
+    dpmf_i_kernels_block_side
+        *rows; /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
+    dpmf_i_kernels_block_side *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
+    dpmf_i_kernels_block_side *border; /* border x border: T of the border */
+    dpmf_i_kernels_block_side *work;   /* scratch */
 } dpmf_i_optimum_epochs_node;
 
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *shape,
@@ -45,11 +50,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optim
 void dpmf_i_optimum_epochs_node_free(dpmf_i_optimum_epochs_node *node);
 
 /* lower: b blocks of k x k, V_i = L_i L_i'. */
-void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower, double shift,
-                                    dpmf_i_optimum_epochs_node *node);
+void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower,
+                                    const double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], dpmf_i_optimum_epochs_node *node);
 
-/* out: b blocks of k x k, T[i,i]. */
-void dpmf_i_optimum_epochs_node_diagonal(const dpmf_i_optimum_epochs_shape *shape,
-                                         const dpmf_i_optimum_epochs_node *node, double *out);
+/* T[i,i], k rows; *stride: from one to the next. */
+const dpmf_i_kernels_block_side *dpmf_i_optimum_epochs_node_block(const dpmf_i_optimum_epochs_shape *shape,
+                                                                  const dpmf_i_optimum_epochs_node *node, int64_t i,
+                                                                  int64_t *stride);
 
 #endif

@@ -102,11 +102,16 @@ void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *c, in
     }
 }
 
+/* Roots of the weights of the steps, epoch by epoch; the last epoch may lack steps, which take the last one's. */
 static void stretch_weights(const dpmf_i_optimum_epochs_climb *from, dpmf_i_optimum_epochs_climb *to) {
     const dpmf_i_optimum_epochs *fine = to->epochs, *coarse = from->epochs;
+    const int by_share = fine->workload->momentum > 0;
     for (int64_t t = 0; t < fine->n; t++) {
-        int64_t u = t / fine->b * coarse->b + t % fine->b * coarse->b / fine->b;
-        to->y[to->first_weight + t] = from->y[from->first_weight + (u < coarse->n ? u : coarse->n - 1)];
+        const double at = place(fine->b, coarse->b, by_share, t % fine->b);
+        const int64_t first = t / fine->b * coarse->b, last = coarse->n - 1;
+        const int64_t below = first + (int64_t)at, above = below + 1 < first + coarse->b ? below + 1 : below;
+        const double w = at - floor(at), *y = from->y + from->first_weight;
+        to->y[to->first_weight + t] = (1 - w) * y[below < last ? below : last] + w * y[above < last ? above : last];
     }
 }
 
@@ -141,7 +146,8 @@ dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
     TRY_DONE(dpmf_i_optimum_epochs_climb_coarse(&climb, c->spend));
     memset(c->trend, 0, (size_t)c->first_weight * sizeof *c->trend);
-    if (e->workload->momentum == 0) stretch_all(&climb, ONWARD, climb.trend, c, c->trend);
+    /* the max loss: weights change V by more than the length does */
+    if (e->workload->momentum == 0 && !e->max_loss) stretch_all(&climb, ONWARD, climb.trend, c, c->trend);
     memcpy(c->y, c->trend, (size_t)c->first_weight * sizeof *c->y);
     stretch_all(&climb, 1, climb.y, c, c->y);
     if (e->max_loss) stretch_weights(&climb, c);
