@@ -50,6 +50,7 @@ typedef struct problem {
     double *d;       /* D there */
     double *squares; /* q there */
     double *p;       /* the derivative of the objective by q there */
+    double *slopes;  /* of the backward pass, for the bound */
     double unit;     /* the loss is measured in this */
     double *x;
     double *best; /* the C of the least loss so far */
@@ -66,6 +67,7 @@ static void problem_free(problem *s) {
     dpmf_i_base_free(s->d);
     dpmf_i_base_free(s->squares);
     dpmf_i_base_free(s->p);
+    dpmf_i_base_free(s->slopes);
     dpmf_i_base_free(s->x);
     dpmf_i_base_free(s->best);
 }
@@ -85,6 +87,7 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     TRY(dpmf_i_base_alloc_doubles(n * bands, "the gradient", &s->d));
     TRY(dpmf_i_base_alloc_doubles(n, "the errors", &s->squares));
     TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->p));
+    TRY(dpmf_i_base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
     TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->best));
     TRY(dpmf_i_base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
     for (int64_t t = 0; t < n; t++) {
@@ -136,7 +139,7 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
     if (!dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
     double square = aim(s), loss = sqrt(square);
     if (loss > FAR * s->unit) return DPMF_OK;
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
     dpmf_i_optimize_banded_class_pull(&s->class_, s->rows, s->d, gradient);
     for (int64_t i = 0; i < s->class_.unknowns; i++)
         gradient[i] /= 2 * loss * s->unit;
@@ -144,27 +147,27 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
     return DPMF_OK;
 }
 
-/* rows, d, squares and p at x, and the squared objective. */
+/* rows, d, slopes, squares and p at x, and the squared objective. */
 static dpmf_status look_at_rows(problem *s, double *square) {
     if (!dpmf_i_optimize_banded_class_build(&s->class_, s->x, s->rows) ||
         !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
     return DPMF_OK;
 }
 
 /* The loss of the C at x and the bound that its weights give; keeps the best of both. */
 static dpmf_status certify_rows(problem *s, double *quality) {
     int64_t n = s->class_.n, count = n * s->class_.bands;
-    double square = 0, sum = 0, total = 0, low = 0, whole = 0;
+    double square = 0, sum = 0, total = 0, low = 0;
     TRY(look_at_rows(s, &square));
     for (int64_t t = 0; t < n; t++) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(dpmf_i_optimize_banded_bound(s->workload, &s->class_, s->rows, s->d, s->p, total, &low, &whole));
-    *quality = whole / total;
+    TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, &low));
+    *quality = low / total;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
         low /= sum;
         total = largest(n, s->squares);
