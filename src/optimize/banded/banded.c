@@ -23,10 +23,13 @@
 #include "workload/workload.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     FIRST_STEPS = 20,   /* before the scales are right */
+    LOOK_STEPS = 25,    /* from one bound to the next, at most */
     WINDOW_STEPS = 300, /* with the same scales, if there are windows */
     SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
     FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
@@ -56,6 +59,9 @@ typedef struct problem {
     double *best; /* the C of the least loss so far */
     double lower, upper, stationarity;
     int iterations, limit;
+    double tolerance; /* RMS: of the gap */
+    double look;      /* RMS: the gap is looked at when |gradient| has fallen below this, */
+    int looked;       /* or so many steps after the last look */
 } problem;
 
 static void problem_free(problem *s) {
@@ -148,8 +154,8 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
 }
 
 /* rows, d, slopes, squares and p at x, and the squared objective. */
-static dpmf_status look_at_rows(problem *s, double *square) {
-    if (!dpmf_i_optimize_banded_class_build(&s->class_, s->x, s->rows) ||
+static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
+    if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows) ||
         !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
@@ -158,10 +164,10 @@ static dpmf_status look_at_rows(problem *s, double *square) {
 }
 
 /* The loss of the C at x and the bound that its weights give; keeps the best of both. */
-static dpmf_status certify_rows(problem *s, double *quality) {
+static dpmf_status certify_rows(problem *s, const double *x, double *quality) {
     int64_t n = s->class_.n, count = n * s->class_.bands;
     double square = 0, sum = 0, total = 0, low = 0;
-    TRY(look_at_rows(s, &square));
+    TRY(look_at_rows(s, x, &square));
     for (int64_t t = 0; t < n; t++) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
@@ -182,6 +188,26 @@ static dpmf_status certify_rows(problem *s, double *quality) {
 
 /* ---- the iteration ---- */
 
+static int near_enough(const problem *s, double tolerance) {
+    return s->upper <= s->lower * (1 + tolerance);
+}
+
+/*
+ * The gap is a number times |gradient|^2 near the optimum (or, where windows are involved, falls more slowly): the number
+ * is measured and says when to look at the gap again, which costs some evaluations.
+ */
+static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
+    problem *s = context;
+    double quality = 0;
+    if (++s->looked < (getenv("LOOK") ? atoi(getenv("LOOK")) : LOOK_STEPS) && gradient > s->look) return DPMF_OK;
+    TRY(certify_rows(s, x, &quality));
+    s->look = quality > 0 ? gradient * fmin(0.8, sqrt(0.6 * s->tolerance / (1 / quality - 1))) : 0;
+    s->looked = 0;
+    *end = near_enough(s, s->tolerance);
+    if (getenv("LOOK")) fprintf(stderr, "n %ld g %.2e f %.10f gap %.2e\n", (long)s->class_.n, gradient, s->upper, s->upper / s->lower - 1);
+    return DPMF_OK;
+}
+
 /* Of BFGS. The max loss gains from many; in large problems they would be most of the memory and of the time. */
 static int pairs(const problem *s) {
     if (s->class_.unknowns > 4000000) return 5;
@@ -199,8 +225,9 @@ static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_
                                             .iterations = iterations,
                                             .pairs = pairs(s),
                                             .what = "banded",
-                                            .run = s->run};
-    TRY(look_at_rows(s, &square));
+                                            .run = s->run,
+                                            .enough = s->loss == DPMF_LOSS_RMS ? enough_rms : NULL};
+    TRY(look_at_rows(s, s->x, &square));
     for (int64_t t = 0; t < n; t++)
         total += s->p[t] * s->squares[t];
     s->unit = sqrt(square);
@@ -227,26 +254,16 @@ static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_
     return DPMF_OK;
 }
 
-static int near_enough(const problem *s, double tolerance) {
-    return s->upper <= s->lower * (1 + tolerance);
-}
-
-/*
- * The gap is `rate` |gradient|^2 near the optimum (or, where windows are involved, falls more slowly): the rate is
- * measured and says when to look at the gap again. New scales mean a new memory for BFGS, so there are few of them:
- * after a short run from the start, and where the rate was estimated too low.
- */
+/* New scales mean a new memory for BFGS, so there are few of them: after a short run from the start, and as windows need. */
 static dpmf_status solve_rms(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
-    double quality = 0;
     int stuck = 0;
+    s->tolerance = tolerance;
     TRY(descend_rows(s, FIRST_STEPS, 0, &m));
-    TRY(certify_rows(s, &quality));
-    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 6) {
-        double gap = s->upper / s->lower - 1, stop = 0.3 * m.gradient;
-        if (quality > 0) stop = fmin(stop, m.gradient * sqrt(0.6 * tolerance / (1 / quality - 1)));
-        TRY(descend_long(s, s->limit - s->iterations, stop, &m));
-        TRY(certify_rows(s, &quality));
+    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
+        double gap = s->upper / s->lower - 1, quality = 0;
+        TRY(descend_long(s, s->limit - s->iterations, 0, &m));
+        TRY(certify_rows(s, s->x, &quality));
         stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
     }
     return DPMF_OK;
@@ -274,7 +291,7 @@ static dpmf_status solve_max(problem *s, double tolerance) {
     for (int round = 0; round < 40 && s->iterations < s->limit; round++) {
         int left = s->limit - s->iterations;
         TRY(descend_long(s, left < steps ? left : steps, 0, &m));
-        TRY(certify_rows(s, &quality));
+        TRY(certify_rows(s, s->x, &quality));
         if (near_enough(s, tolerance)) break;
         reweight(s);
         s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */

@@ -64,22 +64,20 @@ static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *
 /* ---- rows of J, one after the other ---- */
 
 /*
- * Columns u of U and of the covariances are kept in a ring of 2b-1, u in place u mod (2b-1); within a column the last
- * b-1 rows lie in the ring of the pass. Rows of G and of V are kept in rings of b.
+ * The columns u = t-b+1 to t of U and of the covariances are kept in a ring, u in place u mod b; within a column the rows
+ * t-b+2 to t lie in the ring of the pass, y_u in slot u mod (b-1), which before step t holds t-b+1 in the slot of t.
  */
 typedef struct walk {
     const dpmf_i_optimize_banded_pass *pass;
-    int64_t b, slots, stride, columns;
-    double *lead;           /* stride: a_j of this step */
-    double *cross;          /* columns x stride: E[y_i y^_u] */
-    double *with_m, *with_o; /* columns: E[m y^_u], E[o y^_u] */
-    double *u;              /* columns x stride: U[i,u] */
-    double *g;              /* b x b: G[t, t-i] in g[t mod b][i] */
-    double *far;            /* b x b: V[t, t-b-i] in far[t mod b][i], i <= b-2 */
-    double *lags;           /* 2b-1: U[t, t-k] of this step; then the rows of C + C G */
-    double *nu;             /* n: |J_t|^2 */
-    double *tau;            /* n: sum_t U[t,u] X[t,u] */
-    const double *x, *v0;   /* n x b: X, V0 */
+    int64_t b, slots, stride;
+    double *lead;            /* stride: a_j of this step */
+    double *cross;           /* b x stride: E[y_i y^_u] */
+    double *with_m, *with_o; /* b: E[m y^_u], E[o y^_u] */
+    double *u;               /* b x stride: U[i,u] */
+    double *lags, *g;        /* b: U[t, t-k] and G[t, t-k] of this step */
+    double *nu;              /* n: |J_t|^2 */
+    double *tau;             /* n: sum_t U[t,u] X[t,u] */
+    const double *x, *v0;    /* n x b: X, V0 */
 } walk;
 
 static dpmf_status walk_create(const dpmf_i_optimize_banded_pass *pass, walk *w) {
@@ -87,113 +85,96 @@ static dpmf_status walk_create(const dpmf_i_optimize_banded_pass *pass, walk *w)
     w->b = pass->bands;
     w->slots = pass->slots;
     w->stride = pass->stride;
-    w->columns = 2 * w->b - 1;
     TRY(dpmf_i_base_alloc_doubles(w->stride, "a row of C", &w->lead));
-    TRY(dpmf_i_base_alloc_doubles(w->columns * w->stride, "covariances", &w->cross));
-    TRY(dpmf_i_base_alloc_doubles(w->columns, "covariances", &w->with_m));
-    TRY(dpmf_i_base_alloc_doubles(w->columns, "covariances", &w->with_o));
-    TRY(dpmf_i_base_alloc_doubles(w->columns * w->stride, "products of rows", &w->u));
-    TRY(dpmf_i_base_alloc_doubles(w->b * w->b, "projections", &w->g));
-    TRY(dpmf_i_base_alloc_doubles(w->b * w->b, "products of rows", &w->far));
-    TRY(dpmf_i_base_alloc_doubles(w->columns, "products of rows", &w->lags));
+    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "covariances", &w->cross));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_m));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_o));
+    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "products of rows", &w->u));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "products of rows", &w->lags));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "projections", &w->g));
     TRY(dpmf_i_base_alloc_doubles(pass->n, "the dual diagonal", &w->nu));
     return dpmf_i_base_alloc_doubles(pass->n, "traces", &w->tau);
 }
 
 static void walk_free(walk *w) {
-    double *const all[] = {w->lead, w->cross, w->with_m, w->with_o, w->u, w->g, w->far, w->lags, w->nu, w->tau};
+    double *const all[] = {w->lead, w->cross, w->with_m, w->with_o, w->u, w->lags, w->g, w->nu, w->tau};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dpmf_i_base_free(all[i]);
 }
 
-/* The entry of step t in column u: U[t,u], from the covariances of state_t with y^_u, and those of the columns before. */
+/* U[t,u] from the covariances of state_t with y^_u and the rows of U before. */
 static double enter(const walk *w, int64_t u, const double *slope, double seed) {
-    const int64_t c = u % w->columns, stride = w->stride;
-    const double *cross = w->cross + c * stride;
-    double q = dpmf_i_optimize_banded_inner(stride, slope, cross) + slope[stride] * w->with_m[c] +
+    const int64_t c = u % w->b, stride = w->stride;
+    double q = dpmf_i_optimize_banded_inner(stride, slope, w->cross + c * stride) + slope[stride] * w->with_m[c] +
                slope[stride + 1] * w->with_o[c];
     return seed * seed * q + dpmf_i_optimize_banded_inner(stride, w->lead, w->u + c * stride);
 }
 
-/* State_t's covariance with y^_u for the u before t, and U[t,u] into lags. */
-static void enter_columns(walk *w, int64_t t, int64_t slot, const double *slope, double seed,
-                          const dpmf_i_error_drive *d) {
-    for (int64_t k = 1; k < w->columns && k <= t; k++) {
-        const int64_t c = (t - k) % w->columns;
+/* State_t's covariances with the y^_u before t, U[t,u] into lags, and row t of G. */
+static void project(walk *w, int64_t t, int64_t slot, const double *slope, double seed, const dpmf_i_error_drive *d) {
+    for (int64_t k = 1; k < w->b && k <= t; k++) {
+        const int64_t c = (t - k) % w->b;
         double *cross = w->cross + c * w->stride, m = w->with_m[c];
-        double y = dpmf_i_optimize_banded_inner(w->stride, w->lead, cross);
+        const double y = dpmf_i_optimize_banded_inner(w->stride, w->lead, cross);
         cross[slot] = y;
         w->with_o[c] = d->keep * w->with_o[c] + d->p * m + d->g * y;
         w->with_m[c] = d->beta * m + y;
         w->lags[k] = enter(w, t - k, slope, seed);
-        w->u[c * w->stride + slot] = w->lags[k];
-        if (k < w->b) w->tau[t - k] += w->lags[k] * w->x[t * w->b + k];
+        w->g[k] = w->nu[t - k] > 0 ? w->lags[k] / w->nu[t - k] : 0;
+        w->tau[t - k] += w->lags[k] * w->x[t * w->b + k];
     }
 }
 
-/* Row t of G, V[t,u] for the u beyond the band, and U[s,t] for the s before t, from the lags. */
-static void orthogonalize(walk *w, int64_t t) {
-    const int64_t b = w->b, c = t % w->columns;
-    double *g = w->g + t % b * b, *far = w->far + t % b * b, *u = w->u + c * w->stride;
-    memset(g, 0, (size_t)b * sizeof *g);
-    memset(far, 0, (size_t)b * sizeof *far);
-    memset(u, 0, (size_t)w->stride * sizeof *u);
-    for (int64_t i = 1; i < b && i <= t; i++)
-        g[i] = w->nu[t - i] > 0 ? w->lags[i] / w->nu[t - i] : 0;
-    for (int64_t k = b; k < w->columns && k <= t; k++) {
-        double sum = w->lags[k];
-        for (int64_t i = 1; i <= k - b; i++)
-            sum -= g[i] * w->far[(t - i) % b * b + k - i - b];
-        far[k - b] = sum;
-    }
-    for (int64_t m = 1; m < b && m <= t; m++) {
-        const double *row = w->g + (t - m) % b * b;
-        double sum = 0;
-        for (int64_t i = b - m; i < b && m + i <= t; i++)
-            sum += row[i] * far[m + i - b];
-        u[(t - m) % w->slots] = sum;
-        w->tau[t] += sum * w->x[t * b + m];
+/* Column t before y^_t and J_t have lost anything: the covariances of state_t with y_t, and V0. */
+static void start_column(walk *w, int64_t t, int64_t slot, double seed, const dpmf_i_error_drive *d) {
+    const dpmf_i_optimize_banded_pass *p = w->pass;
+    const int64_t c = t % w->b, stride = w->stride;
+    double *cross = w->cross + c * stride, *u = w->u + c * stride;
+    w->with_o[c] = d->g * seed * seed + dpmf_i_optimize_banded_inner(stride, w->lead, p->with_o + t * stride);
+    w->with_m[c] = seed * seed;
+    if (p->with_momentum) w->with_m[c] += dpmf_i_optimize_banded_inner(stride, w->lead, p->with_m + t * stride);
+    if (w->slots == 0) return;
+    memcpy(cross, p->now + t * stride, (size_t)stride * sizeof *cross);
+    cross[slot] = p->own[t];
+    memset(u, 0, (size_t)stride * sizeof *u);
+    for (int64_t m = 1, i = slot; m < w->b && m <= t; m++) {
+        i = i == 0 ? w->slots - 1 : i - 1;
+        u[i] = w->v0[t * w->b + m];
     }
 }
 
-/* Row t of C + C G into lags, by the distance from the diagonal. */
-static void combine(walk *w, int64_t t, const double *row) {
-    const int64_t b = w->b;
-    memset(w->lags, 0, (size_t)w->columns * sizeof *w->lags);
-    for (int64_t i = 0; i < b && i <= t; i++) {
-        const double *restrict g = w->g + (t - i) % b * b;
-        double *restrict to = w->lags + i, c = row[i];
-        to[0] += c;
-        for (int64_t k = 1; k < b; k++)
-            to[k] += c * g[k];
-    }
-}
-
-/* The covariances of state_t with y^_t = (z_t - sum of the lags x y^ before) / C[t,t]. */
-static void add_column(walk *w, int64_t t, int64_t slot, double seed, const dpmf_i_error_drive *d) {
-    const int64_t c = t % w->columns, stride = w->stride;
-    double *restrict cross = w->cross + c * stride, m = seed * seed, o = d->g * seed * seed;
-    memset(cross, 0, (size_t)stride * sizeof *cross);
-    for (int64_t k = 1; k < w->columns && k <= t; k++) {
-        const int64_t before = (t - k) % w->columns;
-        const double *restrict from = w->cross + before * stride, factor = -seed * w->lags[k];
+/* Column t loses its projections on the columns before. */
+static void subtract(walk *w, int64_t t) {
+    const int64_t b = w->b, c = t % b, stride = w->stride;
+    double *restrict cross = w->cross + c * stride, *restrict u = w->u + c * stride;
+    for (int64_t k = 1; k < b && k <= t; k++) {
+        const int64_t before = (t - k) % b;
+        const double *restrict cross_k = w->cross + before * stride, *restrict u_k = w->u + before * stride;
+        const double g = w->g[k];
         for (int64_t i = 0; i < stride; i++)
-            cross[i] += factor * from[i];
-        m += factor * w->with_m[before];
-        o += factor * w->with_o[before];
+            cross[i] -= g * cross_k[i];
+        for (int64_t i = 0; i < stride; i++)
+            u[i] -= g * u_k[i];
+        w->with_m[c] -= g * w->with_m[before];
+        w->with_o[c] -= g * w->with_o[before];
     }
-    if (w->slots > 0) cross[slot] += seed * seed;
-    w->with_m[c] = m;
-    w->with_o[c] = o;
 }
 
-/* |J_t|^2 from two sides, and what they differ by. */
-static void close_row(walk *w, int64_t t, double own) {
+/* |J_t|^2 from two sides, and row t into the columns. */
+static void close_row(walk *w, int64_t t, int64_t slot, double own) {
     const int64_t b = w->b;
     double other = w->v0[t * b];
-    for (int64_t i = 1; i < b && i <= t; i++)
-        other -= w->g[t % b * b + i] * w->g[t % b * b + i] * w->nu[t - i];
+    for (int64_t k = 1, i = slot; k < b && k <= t; k++) {
+        other -= w->g[k] * w->lags[k];
+        i = i == 0 ? w->slots - 1 : i - 1;
+        w->tau[t] += w->u[t % b * w->stride + i] * w->x[t * b + k];
+    }
+    w->tau[t] += own * w->x[t * b];
     w->nu[t] = fmax(fmax(own, other), 0) + (double)(2 * b) * fabs(own - other);
+    if (w->slots == 0) return;
+    w->u[t % b * w->stride + slot] = own;
+    for (int64_t k = 1; k < b && k <= t; k++)
+        w->u[(t - k) % b * w->stride + slot] = w->lags[k];
 }
 
 static void walk_rows(walk *w, const double *rows, const double *slopes) {
@@ -202,14 +183,10 @@ static void walk_rows(walk *w, const double *rows, const double *slopes) {
         const double *row = rows + t * w->b, *slope = slopes + t * (w->stride + 2), seed = 1 / row[0];
         const dpmf_i_error_drive d = dpmf_i_error_drive_at(p->workload, t);
         if (w->slots > 0) dpmf_i_optimize_banded_lead(p, t, slot, row, w->lead);
-        enter_columns(w, t, slot, slope, seed, &d);
-        orthogonalize(w, t);
-        combine(w, t, row);
-        add_column(w, t, slot, seed, &d);
-        const double own = enter(w, t, slope, seed);
-        if (w->slots > 0) w->u[t % w->columns * w->stride + slot] = own;
-        w->tau[t] += own * w->x[t * w->b];
-        close_row(w, t, own);
+        project(w, t, slot, slope, seed, &d);
+        start_column(w, t, slot, seed, &d);
+        subtract(w, t);
+        close_row(w, t, slot, enter(w, t, slope, seed));
         if (w->slots > 0) slot = slot + 1 == w->slots ? 0 : slot + 1;
     }
 }
