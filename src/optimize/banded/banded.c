@@ -8,13 +8,13 @@
  * O(n b^2) a step, until the bound of optimize/banded/bound.c proves that C is near enough to the best. In X = C'C and d
  * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
  * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
- * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, X is nearly
- * singular at the frequencies where they vanish, and what is left of the loss there is found slowly, but is little.)
+ * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of
+ * the loss at the frequencies where they vanish is found slowly, but is little.)
  *
  * Max loss: for p in the simplex sum p_t q_t is at most max_t q_t, so the weighted problem bounds the other, and equals
  * it for the best p. The exponential method of multipliers finds both: minimize the power mean (sum mu_t q_t^r)^(1/r),
- * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. The bound needs
- * p > 0, so a small part of the mean error is mixed in.
+ * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. A small part of
+ * the mean error is mixed in, so that they still count for something.
  */
 #include "optimize/banded/banded.h"
 
@@ -23,8 +23,6 @@
 #include "workload/workload.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -58,10 +56,11 @@ typedef struct problem {
     double *x;
     double *best; /* the C of the least loss so far */
     double lower, upper, stationarity;
-    int iterations, limit;
-    double tolerance; /* RMS: of the gap */
-    double look;      /* RMS: the gap is looked at when |gradient| has fallen below this, */
-    int looked;       /* or so many steps after the last look */
+    int iterations, limit, near; /* near: the start is near the best, so that its scales are right */
+    double tolerance;            /* RMS: of the gap */
+    double gap;                  /* of the squares, at the last look */
+    double look;                 /* RMS: the gap is looked at when |gradient| has fallen below this, */
+    int looked;                  /* or LOOK_STEPS steps after the last look */
 } problem;
 
 static void problem_free(problem *s) {
@@ -164,7 +163,7 @@ static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
 }
 
 /* The loss of the C at x and the bound that its weights give; keeps the best of both. */
-static dpmf_status certify_rows(problem *s, const double *x, double *quality) {
+static dpmf_status certify_rows(problem *s, const double *x) {
     int64_t n = s->class_.n, count = n * s->class_.bands;
     double square = 0, sum = 0, total = 0, low = 0;
     TRY(look_at_rows(s, x, &square));
@@ -173,7 +172,8 @@ static dpmf_status certify_rows(problem *s, const double *x, double *quality) {
         total += s->p[t] * s->squares[t];
     }
     TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, &low));
-    *quality = low / total;
+    low = fmin(low, total); /* rounding */
+    s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
         low /= sum;
         total = largest(n, s->squares);
@@ -192,35 +192,29 @@ static int near_enough(const problem *s, double tolerance) {
     return s->upper <= s->lower * (1 + tolerance);
 }
 
-/*
- * The gap is a number times |gradient|^2 near the optimum (or, where windows are involved, falls more slowly): the number
- * is measured and says when to look at the gap again, which costs some evaluations.
- */
+/* The gap is a number times |gradient|^2 near the optimum: the number is measured and says when to look at it again. */
 static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
     problem *s = context;
-    double quality = 0;
-    if (++s->looked < (getenv("LOOK") ? atoi(getenv("LOOK")) : LOOK_STEPS) && gradient > s->look) return DPMF_OK;
-    TRY(certify_rows(s, x, &quality));
-    s->look = quality > 0 ? gradient * fmin(0.8, sqrt(0.6 * s->tolerance / (1 / quality - 1))) : 0;
+    if (++s->looked < LOOK_STEPS && gradient > s->look) return DPMF_OK;
+    TRY(certify_rows(s, x));
+    s->look = gradient * fmin(0.8, sqrt(0.6 * s->tolerance / s->gap));
     s->looked = 0;
     *end = near_enough(s, s->tolerance);
-    if (getenv("LOOK")) fprintf(stderr, "n %ld g %.2e f %.10f gap %.2e\n", (long)s->class_.n, gradient, s->upper, s->upper / s->lower - 1);
     return DPMF_OK;
 }
 
-/* Of BFGS. The max loss gains from many; in large problems they would be most of the memory and of the time. */
+/* Of BFGS. The max loss gains from many; in large problems more than five cost more time than they save. */
 static int pairs(const problem *s) {
-    if (s->class_.unknowns > 4000000) return 5;
-    return s->loss == DPMF_LOSS_MAX && s->class_.unknowns < 100000 ? 40 : 10;
+    if (s->class_.unknowns > 100000) return 5;
+    return s->loss == DPMF_LOSS_MAX ? 40 : 10;
 }
 
-/* At most so many steps with the same scales, or until |gradient| falls below `stop`. */
-static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+/* At most so many steps with the same scales. */
+static dpmf_status descend_rows(problem *s, int iterations, dpmf_i_base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
     dpmf_i_base_objective objective = {s->class_.unknowns, s, loss_of_rows};
-    dpmf_i_base_minimize_options options = {.gradient = stop,
-                                            .decrease = 1e-15,
+    dpmf_i_base_minimize_options options = {.decrease = 1e-15,
                                             .past = 10,
                                             .iterations = iterations,
                                             .pairs = pairs(s),
@@ -240,30 +234,30 @@ static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_
 }
 
 /*
- * Several of these, at most so many steps in all. Windows go in and out of use, and their curvature with them, so with
- * windows the scales are renewed from time to time; without, that would only cost BFGS its memory.
+ * Several of these, at most so many steps in all. Windows go in and out of use, so with windows the scales are renewed
+ * from time to time; without, that would only cost BFGS its memory.
  */
-static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+static dpmf_status descend_long(problem *s, int iterations, dpmf_i_base_minimum *out) {
     int most = s->class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
-        TRY(descend_rows(s, now, stop, out));
+        TRY(descend_rows(s, now, out));
         done += out->iterations;
         end = out->iterations < now;
     }
     return DPMF_OK;
 }
 
-/* New scales mean a new memory for BFGS, so there are few of them: after a short run from the start, and as windows need. */
+/* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
 static dpmf_status solve_rms(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
     int stuck = 0;
     s->tolerance = tolerance;
-    TRY(descend_rows(s, FIRST_STEPS, 0, &m));
+    if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
     while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
-        double gap = s->upper / s->lower - 1, quality = 0;
-        TRY(descend_long(s, s->limit - s->iterations, 0, &m));
-        TRY(certify_rows(s, s->x, &quality));
+        double gap = s->upper / s->lower - 1;
+        TRY(descend_long(s, s->limit - s->iterations, &m));
+        if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
         stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
     }
     return DPMF_OK;
@@ -281,17 +275,16 @@ static void reweight(problem *s) {
         s->mu[t] = fmax(s->mu[t] / sum, 1e-15 / (double)n);
 }
 
-/* Few long rounds, for a short one leaves a gradient that says nothing about the weights. */
+/* Few long rounds: a short one leaves a gradient that says nothing about the weights. */
 static dpmf_status solve_max(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
-    double quality = 0;
     int steps = s->limit / 6 < 2000 ? s->limit / 6 : 2000;
     s->power = 32;   /* higher: fewer rounds, each harder */
-    s->floor = 1e-5; /* costs this part of max - mean at most; lower makes the bound ask for smaller gradients */
+    s->floor = 1e-5; /* costs this part of max - mean at most */
     for (int round = 0; round < 40 && s->iterations < s->limit; round++) {
         int left = s->limit - s->iterations;
-        TRY(descend_long(s, left < steps ? left : steps, 0, &m));
-        TRY(certify_rows(s, s->x, &quality));
+        TRY(descend_long(s, left < steps ? left : steps, &m));
+        TRY(certify_rows(s, s->x));
         if (near_enough(s, tolerance)) break;
         reweight(s);
         s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */
@@ -314,7 +307,7 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
     dpmf_i_optimize_banded_class_unknowns(&s->class_, rows, s->x);
     if (loss == DPMF_LOSS_MAX) {
         dpmf_i_base_minimum m = {0};
-        TRY(descend_rows(s, FIRST_STEPS, 0, &m));
+        TRY(descend_rows(s, FIRST_STEPS, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
     } else
@@ -325,24 +318,27 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
 
 /* ---- the start, and the whole ---- */
 
-/*
- * A C to start from: the square root of the workload or, where a smaller problem is of the same kind, its solution for
- * one participation, drawn out. Each size starts from a quarter of itself.
- */
+/* The steps of a smaller problem of the same kind, whose solution for one participation is a start; 0: there is none. */
+static int64_t smaller(const dpmf_workload *workload, int64_t bands) {
+    int64_t small = workload->steps / 4;
+    return workload->toeplitz && small >= SMALLEST && small >= 8 * bands ? small : 0;
+}
+
+/* A C to start from: the square root of the workload or the solution of a smaller problem, drawn out. */
 static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, const dpmf_run *run, double *rows) {
-    int64_t n = workload->steps, small = n / 4;
+    int64_t n = workload->steps, small = smaller(workload, bands);
     dpmf_workload *head = NULL;
     dpmf_participation *single = NULL;
     double *from = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
-    if (!workload->toeplitz || small < SMALLEST || small < 8 * bands)
-        return dpmf_i_optimize_banded_start_root(workload, bands, rows);
+    if (small == 0) return dpmf_i_optimize_banded_start_root(workload, bands, rows);
     TRY_DONE(dpmf_i_workload_head(workload, small, &head));
     TRY_DONE(dpmf_i_workload_participation_single(small, &single));
     TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
     TRY_DONE(start_rows(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
+    s.near = smaller(head, bands) > 0;
     TRY_DONE(solve_rows(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
     dpmf_i_optimize_banded_start_stretch(small, n, bands, from, rows);
 done:
@@ -367,19 +363,15 @@ static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
     return DPMF_OK;
 }
 
-/* The best C of `bands` diagonals, n x bands numbers into `rows`. bands <= the separation unless there is one participation
- * only. */
+/* The best C of `bands` diagonals, n x bands numbers into `rows`, which start as zeros. */
 static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    double *best = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
-    TRY(check(task->workload, bands));
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
-    TRY_DONE(dpmf_i_base_alloc_doubles(task->workload->steps * bands, "the bands of C", &best));
-    TRY_DONE(start_rows(task->workload, bands, &o->run, best));
-    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), best));
-    memcpy(rows, best, (size_t)(task->workload->steps * bands) * sizeof *rows);
+    TRY_DONE(start_rows(task->workload, bands, &o->run, rows));
+    s.near = s.class_.kind == DPMF_I_OPTIMIZE_BANDED_SINGLE && smaller(task->workload, bands) > 0;
+    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), rows));
     *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = s.iterations,
                                   .optimum_lower = s.lower,
@@ -388,7 +380,6 @@ static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, do
                                   .stationarity = s.stationarity};
 done:
     problem_free(&s);
-    dpmf_i_base_free(best);
     return status;
 }
 

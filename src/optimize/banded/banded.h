@@ -123,7 +123,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_b
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands,
                                                               double *rows);
 
-/* The C of n steps made from one of `small` < n steps, 4 bands at least: its ends kept, its middle drawn out. */
+/*
+ * The C of n steps made from one of `small` < n steps, 4 bands at least: its end kept, its middle drawn out, and columns
+ * with more steps to go than before moved along the trend. Columns are not normalized.
+ */
 void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
 #endif

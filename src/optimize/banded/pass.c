@@ -121,7 +121,8 @@ int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *p, const double 
         dpmf_i_optimize_banded_lead(p, t, slot, row, lead);
         memset(now, 0, (size_t)stride * sizeof *now);
         add_product(slots, stride, p->outputs, lead, now);
-        double yy = seed * seed + dpmf_i_optimize_banded_inner(stride, lead, now), m = dpmf_i_optimize_banded_inner(stride, lead, ym), o = dpmf_i_optimize_banded_inner(stride, lead, yo);
+        double yy = seed * seed + dpmf_i_optimize_banded_inner(stride, lead, now),
+               m = dpmf_i_optimize_banded_inner(stride, lead, ym), o = dpmf_i_optimize_banded_inner(stride, lead, yo);
         dpmf_i_error_moments_advance(&d, yy, m, o, &v);
         squares[t] = v.oo;
         p->own[t] = yy;
