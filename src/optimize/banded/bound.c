@@ -18,10 +18,11 @@
  * the gap is quadratic in the gradient; K is small where J0 is nearly orthogonal, whatever n is (a K that goes through
  * T^-1 costs a factor n). Rows of J may still be multiplied by numbers s_t, of which the class knows good ones.
  *
- * All of it is one pass forward in time. With white z, y = C^-1 z, o = T y and y^ = (C + C G)^-1 z, let
- * U = J0 J' = V0 (I + G)^-T. Then C U = Q with Q[t,u] = E[(T C^-1 e_t . o) y^_u] = l_t . E[state_t y^_u] / C[t,t], where l_t is
- * the slope that the backward pass leaves (optimize/banded/pass.c): the covariances of the state with the last 2b-2 of y^ are
- * all that is carried. U = (I + G) V gives the entries of U above the diagonal. tr(T S J) = sum_u s_u sum_t U[t,u] X[t,u].
+ * All of it is one pass forward in time. With white z, y = C^-1 z, o = T y and (I + G) y^ = y, let U = J0 J' =
+ * V0 (I + G)^-T. Then C U = Q with Q[t,u] = E[(T C^-1 e_t . o) y^_u] = l_t . E[state_t y^_u] / C[t,t], where l_t is the
+ * slope that the backward pass leaves (optimize/banded/pass.c): only the covariances of the state with the last b-1 of y^ are
+ * carried. Above the diagonal U[s,t] = V0[s,t] - sum_u G[t,u] U[s,u], from V0 within the band: taken from V = (I + G)^-1 U
+ * instead, rounding errors grow exponentially near the beginning of long runs. tr(T S J) = sum_u s_u sum_t U[t,u] X[t,u].
  *
  * Rounding: |J_t|^2 = U[t,t] is also |J0_t|^2 - sum G[t,u]^2 |J_u|^2, with |J0_t|^2 from D = -2 C V0 by a recursion of its own.
  * What they differ by shows how much rounding there is, and is paid for in each row as if it stood in all entries of V.
