@@ -154,7 +154,10 @@ static dpmf_status run_once(walk *w, ending *end) {
         TRY(search_line(w, &found));
         if (!found) break;
         TRY(take_step(w));
-        if (is_flat(w) || falls_too_little(w, step))
+        int enough = 0;
+        if (w->options->enough != NULL)
+            TRY(w->options->enough(w->objective->context, w->at.x, w->last.gradient, &enough));
+        if (enough || is_flat(w) || falls_too_little(w, step))
             *end = MET;
         else if (w->last.iterations >= w->options->iterations)
             *end = LIMIT;

@@ -23,6 +23,11 @@ typedef struct dpmf_i_base_minimize_options {
     int pairs;        /* of the memory, 0 means 10 */
     const char *what; /* for the progress callback, with f and the step appended; NULL: silent, cannot be cancelled */
     const dpmf_run *run;
+    /*
+     * NULL, or a rule of the caller's own: asked after every step with the objective's context, it may evaluate what it
+     * likes and sets *end to stop there. `gradient` is the norm.
+     */
+    dpmf_status (*enough)(void *context, const double *x, double gradient, int *end);
 } dpmf_i_base_minimize_options;
 
 typedef struct dpmf_i_base_minimum {

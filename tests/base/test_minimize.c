@@ -163,6 +163,37 @@ static void test_the_decrease_rule_stops_earlier(void **unused) {
 }
 
 /* A gradient that can never be met ends by rounding, not by the limit. */
+/* The caller's own rule: the third step is enough, or the rule fails. */
+static dpmf_status third(void *context, const double *x, double gradient, int *end) {
+    int *seen = context;
+    assert_true(isfinite(x[0]) && gradient > 0);
+    if (*seen < 0) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rule gave up");
+    *end = ++*seen == 3;
+    return DPMF_OK;
+}
+
+static dpmf_status bowl_of_five(void *context, const double *x, double *f, double *gradient) {
+    int64_t five = 5;
+    (void)context;
+    return quadratic(&five, x, f, gradient);
+}
+
+static void test_a_rule_of_the_callers_own_stops_the_walk(void **unused) {
+    (void)unused;
+    double x[5] = {0};
+    int seen = 0;
+    dpmf_i_base_objective objective = {5, &seen, bowl_of_five};
+    dpmf_i_base_minimize_options o = {.gradient = 1e-12, .iterations = 100, .enough = third};
+    dpmf_i_base_minimum found;
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    assert_int_equal(seen, 3);
+    assert_int_equal(found.iterations, 3);
+    assert_true(found.converged);
+    seen = -1;
+    x[0] = 0;
+    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_minimize(&objective, &o, x, &found));
+}
+
 static void test_an_unreachable_gradient_ends_by_rounding(void **unused) {
     double x[2] = {-1.2, 1};
     dpmf_i_base_minimum found = {0};
@@ -236,6 +267,7 @@ int main(void) {
                                        cmocka_unit_test(test_the_iteration_limit_is_kept),
                                        cmocka_unit_test(test_the_decrease_rule_stops_earlier),
                                        cmocka_unit_test(test_an_unreachable_gradient_ends_by_rounding),
+                                       cmocka_unit_test(test_a_rule_of_the_callers_own_stops_the_walk),
                                        cmocka_unit_test(test_a_bad_start_and_a_failing_objective_leave_x_unchanged),
                                        cmocka_unit_test(test_any_allocation_of_the_minimizer_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);

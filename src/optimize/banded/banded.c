@@ -8,13 +8,13 @@
  * O(n b^2) a step, until the bound of optimize/banded/bound.c proves that C is near enough to the best. In X = C'C and d
  * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
  * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
- * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, X is nearly
- * singular at the frequencies where they vanish, and what is left of the loss there is found slowly, but is little.)
+ * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of
+ * the loss at the frequencies where they vanish is found slowly, but is little.)
  *
  * Max loss: for p in the simplex sum p_t q_t is at most max_t q_t, so the weighted problem bounds the other, and equals
  * it for the best p. The exponential method of multipliers finds both: minimize the power mean (sum mu_t q_t^r)^(1/r),
- * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. The bound needs
- * p > 0, so a small part of the mean error is mixed in.
+ * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. A small part of
+ * the mean error is mixed in, so that they still count for something.
  */
 #include "optimize/banded/banded.h"
 
@@ -27,6 +27,7 @@
 
 enum {
     FIRST_STEPS = 20,   /* before the scales are right */
+    LOOK_STEPS = 25,    /* from one bound to the next, at most */
     WINDOW_STEPS = 300, /* with the same scales, if there are windows */
     SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
     FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
@@ -50,11 +51,16 @@ typedef struct problem {
     double *d;       /* D there */
     double *squares; /* q there */
     double *p;       /* the derivative of the objective by q there */
+    double *slopes;  /* of the backward pass, for the bound */
     double unit;     /* the loss is measured in this */
     double *x;
     double *best; /* the C of the least loss so far */
     double lower, upper, stationarity;
-    int iterations, limit;
+    int iterations, limit, near; /* near: the start is near the best, so that its scales are right */
+    double tolerance;            /* RMS: of the gap */
+    double gap;                  /* of the squares, at the last look */
+    double look;                 /* RMS: the gap is looked at when |gradient| has fallen below this, */
+    int looked;                  /* or LOOK_STEPS steps after the last look */
 } problem;
 
 static void problem_free(problem *s) {
@@ -66,6 +72,7 @@ static void problem_free(problem *s) {
     dpmf_i_base_free(s->d);
     dpmf_i_base_free(s->squares);
     dpmf_i_base_free(s->p);
+    dpmf_i_base_free(s->slopes);
     dpmf_i_base_free(s->x);
     dpmf_i_base_free(s->best);
 }
@@ -85,6 +92,7 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     TRY(dpmf_i_base_alloc_doubles(n * bands, "the gradient", &s->d));
     TRY(dpmf_i_base_alloc_doubles(n, "the errors", &s->squares));
     TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->p));
+    TRY(dpmf_i_base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
     TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->best));
     TRY(dpmf_i_base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
     for (int64_t t = 0; t < n; t++) {
@@ -136,7 +144,7 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
     if (!dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
     double square = aim(s), loss = sqrt(square);
     if (loss > FAR * s->unit) return DPMF_OK;
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
     dpmf_i_optimize_banded_class_pull(&s->class_, s->rows, s->d, gradient);
     for (int64_t i = 0; i < s->class_.unknowns; i++)
         gradient[i] /= 2 * loss * s->unit;
@@ -144,27 +152,28 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
     return DPMF_OK;
 }
 
-/* rows, d, squares and p at x, and the squared objective. */
-static dpmf_status look_at_rows(problem *s, double *square) {
-    if (!dpmf_i_optimize_banded_class_build(&s->class_, s->x, s->rows) ||
+/* rows, d, slopes, squares and p at x, and the squared objective. */
+static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
+    if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows) ||
         !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d);
+    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
     return DPMF_OK;
 }
 
 /* The loss of the C at x and the bound that its weights give; keeps the best of both. */
-static dpmf_status certify_rows(problem *s, double *quality) {
+static dpmf_status certify_rows(problem *s, const double *x) {
     int64_t n = s->class_.n, count = n * s->class_.bands;
-    double square = 0, sum = 0, total = 0, low = 0, whole = 0;
-    TRY(look_at_rows(s, &square));
+    double square = 0, sum = 0, total = 0, low = 0;
+    TRY(look_at_rows(s, x, &square));
     for (int64_t t = 0; t < n; t++) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(dpmf_i_optimize_banded_bound(s->workload, &s->class_, s->rows, s->d, s->p, total, &low, &whole));
-    *quality = whole / total;
+    TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, &low));
+    low = fmin(low, total); /* rounding */
+    s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
         low /= sum;
         total = largest(n, s->squares);
@@ -179,25 +188,40 @@ static dpmf_status certify_rows(problem *s, double *quality) {
 
 /* ---- the iteration ---- */
 
-/* Of BFGS. The max loss gains from many; in large problems they would be most of the memory and of the time. */
-static int pairs(const problem *s) {
-    if (s->class_.unknowns > 4000000) return 5;
-    return s->loss == DPMF_LOSS_MAX && s->class_.unknowns < 100000 ? 40 : 10;
+static int near_enough(const problem *s, double tolerance) {
+    return s->upper <= s->lower * (1 + tolerance);
 }
 
-/* At most so many steps with the same scales, or until |gradient| falls below `stop`. */
-static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+/* The gap is a number times |gradient|^2 near the optimum: the number is measured and says when to look at it again. */
+static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
+    problem *s = context;
+    if (++s->looked < LOOK_STEPS && gradient > s->look) return DPMF_OK;
+    TRY(certify_rows(s, x));
+    s->look = gradient * fmin(0.8, sqrt(0.6 * s->tolerance / s->gap));
+    s->looked = 0;
+    *end = near_enough(s, s->tolerance);
+    return DPMF_OK;
+}
+
+/* Of BFGS. The max loss gains from many; in large problems more than five cost more time than they save. */
+static int pairs(const problem *s) {
+    if (s->class_.unknowns > 100000) return 5;
+    return s->loss == DPMF_LOSS_MAX ? 40 : 10;
+}
+
+/* At most so many steps with the same scales. */
+static dpmf_status descend_rows(problem *s, int iterations, dpmf_i_base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
     dpmf_i_base_objective objective = {s->class_.unknowns, s, loss_of_rows};
-    dpmf_i_base_minimize_options options = {.gradient = stop,
-                                            .decrease = 1e-15,
+    dpmf_i_base_minimize_options options = {.decrease = 1e-15,
                                             .past = 10,
                                             .iterations = iterations,
                                             .pairs = pairs(s),
                                             .what = "banded",
-                                            .run = s->run};
-    TRY(look_at_rows(s, &square));
+                                            .run = s->run,
+                                            .enough = s->loss == DPMF_LOSS_RMS ? enough_rms : NULL};
+    TRY(look_at_rows(s, s->x, &square));
     for (int64_t t = 0; t < n; t++)
         total += s->p[t] * s->squares[t];
     s->unit = sqrt(square);
@@ -210,40 +234,30 @@ static dpmf_status descend_rows(problem *s, int iterations, double stop, dpmf_i_
 }
 
 /*
- * Several of these, at most so many steps in all. Windows go in and out of use, and their curvature with them, so with
- * windows the scales are renewed from time to time; without, that would only cost BFGS its memory.
+ * Several of these, at most so many steps in all. Windows go in and out of use, so with windows the scales are renewed
+ * from time to time; without, that would only cost BFGS its memory.
  */
-static dpmf_status descend_long(problem *s, int iterations, double stop, dpmf_i_base_minimum *out) {
+static dpmf_status descend_long(problem *s, int iterations, dpmf_i_base_minimum *out) {
     int most = s->class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
-        TRY(descend_rows(s, now, stop, out));
+        TRY(descend_rows(s, now, out));
         done += out->iterations;
         end = out->iterations < now;
     }
     return DPMF_OK;
 }
 
-static int near_enough(const problem *s, double tolerance) {
-    return s->upper <= s->lower * (1 + tolerance);
-}
-
-/*
- * The gap is `rate` |gradient|^2 near the optimum (or, where windows are involved, falls more slowly): the rate is
- * measured and says when to look at the gap again. New scales mean a new memory for BFGS, so there are few of them:
- * after a short run from the start, and where the rate was estimated too low.
- */
+/* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
 static dpmf_status solve_rms(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
-    double quality = 0;
     int stuck = 0;
-    TRY(descend_rows(s, FIRST_STEPS, 0, &m));
-    TRY(certify_rows(s, &quality));
-    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 6) {
-        double gap = s->upper / s->lower - 1, stop = 0.3 * m.gradient;
-        if (quality > 0) stop = fmin(stop, m.gradient * sqrt(0.6 * tolerance / (1 / quality - 1)));
-        TRY(descend_long(s, s->limit - s->iterations, stop, &m));
-        TRY(certify_rows(s, &quality));
+    s->tolerance = tolerance;
+    if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
+    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
+        double gap = s->upper / s->lower - 1;
+        TRY(descend_long(s, s->limit - s->iterations, &m));
+        if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
         stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
     }
     return DPMF_OK;
@@ -261,17 +275,16 @@ static void reweight(problem *s) {
         s->mu[t] = fmax(s->mu[t] / sum, 1e-15 / (double)n);
 }
 
-/* Few long rounds, for a short one leaves a gradient that says nothing about the weights. */
+/* Few long rounds: a short one leaves a gradient that says nothing about the weights. */
 static dpmf_status solve_max(problem *s, double tolerance) {
     dpmf_i_base_minimum m = {0};
-    double quality = 0;
     int steps = s->limit / 6 < 2000 ? s->limit / 6 : 2000;
     s->power = 32;   /* higher: fewer rounds, each harder */
-    s->floor = 1e-5; /* costs this part of max - mean at most; lower makes the bound ask for smaller gradients */
+    s->floor = 1e-5; /* costs this part of max - mean at most */
     for (int round = 0; round < 40 && s->iterations < s->limit; round++) {
         int left = s->limit - s->iterations;
-        TRY(descend_long(s, left < steps ? left : steps, 0, &m));
-        TRY(certify_rows(s, &quality));
+        TRY(descend_long(s, left < steps ? left : steps, &m));
+        TRY(certify_rows(s, s->x));
         if (near_enough(s, tolerance)) break;
         reweight(s);
         s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */
@@ -294,7 +307,7 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
     dpmf_i_optimize_banded_class_unknowns(&s->class_, rows, s->x);
     if (loss == DPMF_LOSS_MAX) {
         dpmf_i_base_minimum m = {0};
-        TRY(descend_rows(s, FIRST_STEPS, 0, &m));
+        TRY(descend_rows(s, FIRST_STEPS, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
     } else
@@ -305,24 +318,27 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
 
 /* ---- the start, and the whole ---- */
 
-/*
- * A C to start from: the square root of the workload or, where a smaller problem is of the same kind, its solution for
- * one participation, drawn out. Each size starts from a quarter of itself.
- */
+/* The steps of a smaller problem of the same kind, whose solution for one participation is a start; 0: there is none. */
+static int64_t smaller(const dpmf_workload *workload, int64_t bands) {
+    int64_t small = workload->steps / 4;
+    return workload->toeplitz && small >= SMALLEST && small >= 8 * bands ? small : 0;
+}
+
+/* A C to start from: the square root of the workload or the solution of a smaller problem, drawn out. */
 static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, const dpmf_run *run, double *rows) {
-    int64_t n = workload->steps, small = n / 4;
+    int64_t n = workload->steps, small = smaller(workload, bands);
     dpmf_workload *head = NULL;
     dpmf_participation *single = NULL;
     double *from = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
-    if (!workload->toeplitz || small < SMALLEST || small < 8 * bands)
-        return dpmf_i_optimize_banded_start_root(workload, bands, rows);
+    if (small == 0) return dpmf_i_optimize_banded_start_root(workload, bands, rows);
     TRY_DONE(dpmf_i_workload_head(workload, small, &head));
     TRY_DONE(dpmf_i_workload_participation_single(small, &single));
     TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
     TRY_DONE(start_rows(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
+    s.near = smaller(head, bands) > 0;
     TRY_DONE(solve_rows(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
     dpmf_i_optimize_banded_start_stretch(small, n, bands, from, rows);
 done:
@@ -347,19 +363,15 @@ static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
     return DPMF_OK;
 }
 
-/* The best C of `bands` diagonals, n x bands numbers into `rows`. bands <= the separation unless there is one participation
- * only. */
+/* The best C of `bands` diagonals, n x bands numbers into `rows`, which start as zeros. */
 static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    double *best = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
-    TRY(check(task->workload, bands));
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
-    TRY_DONE(dpmf_i_base_alloc_doubles(task->workload->steps * bands, "the bands of C", &best));
-    TRY_DONE(start_rows(task->workload, bands, &o->run, best));
-    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), best));
-    memcpy(rows, best, (size_t)(task->workload->steps * bands) * sizeof *rows);
+    TRY_DONE(start_rows(task->workload, bands, &o->run, rows));
+    s.near = s.class_.kind == DPMF_I_OPTIMIZE_BANDED_SINGLE && smaller(task->workload, bands) > 0;
+    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), rows));
     *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = s.iterations,
                                   .optimum_lower = s.lower,
@@ -368,7 +380,6 @@ static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, do
                                   .stationarity = s.stationarity};
 done:
     problem_free(&s);
-    dpmf_i_base_free(best);
     return status;
 }
 

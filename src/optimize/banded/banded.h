@@ -33,9 +33,19 @@ void dpmf_i_optimize_banded_pass_free(dpmf_i_optimize_banded_pass *pass);
 /* squares[t] = |B[t,:]|^2; 0 if they are not finite: C is not to be inverted in double precision. */
 int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *pass, const double *rows, double *squares);
 
-/* D = d(sum_t weights[t] squares[t])/dC, n x bands, after a forward pass with the same rows. */
+/*
+ * D = d(sum_t weights[t] squares[t])/dC, n x bands, after a forward pass with the same rows. In slopes, unless NULL, for
+ * each step stride + 2 numbers: L_t w in the ring, then its entries of m and o.
+ */
 void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *pass, const double *rows, const double *weights,
-                                     double *d);
+                                     double *d, double *slopes);
+
+/* The a_j of step t in the ring of outputs (y_u in slot u mod (bands - 1)), -C[t,t-j] / C[t,t]; `slot` is that of step t. */
+void dpmf_i_optimize_banded_lead(const dpmf_i_optimize_banded_pass *pass, int64_t t, int64_t slot, const double *row,
+                                 double *lead);
+
+/* x . y; count is a multiple of 4. */
+double dpmf_i_optimize_banded_inner(int64_t count, const double *x, const double *y);
 
 /* ---- what the participation allows (optimize/banded/class.c) ---- */
 
@@ -91,16 +101,21 @@ double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *class_
 /* Changes nu, by little if it is nearly optimal, so that its support is not above `level` = sum nu_t d_t. */
 void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *class_, double level, double *nu);
 
+/*
+ * The largest bound (sum s_t tau_t)^2 / max over the allowed d of sum s_t^2 nu_t d_t over s >= 0, or one near it if the
+ * diagonal that _build left is near the best. Changes tau, and the factors that _build left.
+ */
+double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *class_, const double *nu, double *tau);
+
 /* ---- the certificate (optimize/banded/bound.c) ---- */
 
 /*
- * A number that sum_t p_t q_t cannot fall below in the class, from a C of it with its D and its value of the sum;
- * p > 0. 0 if C is too far from the best for a bound. `whole` is the one of several bounds whose gap is quadratic.
+ * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
+ * the slopes of its backward pass. 0 if C says nothing in double precision.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *workload,
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_banded_pass *pass,
                                                          dpmf_i_optimize_banded_class *class_, const double *rows,
-                                                         const double *d, const double *weights, double total,
-                                                         double *lower, double *whole);
+                                                         const double *d, const double *slopes, double *lower);
 
 /* ---- starting points (optimize/banded/start.c) ---- */
 
@@ -108,7 +123,10 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *wo
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands,
                                                               double *rows);
 
-/* The C of n steps made from one of `small` < n steps, 4 bands at least: its ends kept, its middle drawn out. */
+/*
+ * The C of n steps made from one of `small` < n steps, 4 bands at least: its end kept, its middle drawn out, and columns
+ * with more steps to go than before moved along the trend. Columns are not normalized.
+ */
 void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
 #endif

@@ -7,30 +7,34 @@
  *
  *     f(X') >= 2 tr(T J) - tr(V X'),  V = J J',   or, with the best multiple of J,   f(X') >= (tr T J)^2 / tr(V X').
  *
- * If V has no off-diagonal entries within the band, tr(V X') = sum V_tt d'_t, whose maximum over d' is known
- * (optimize/banded/class.c). J = X^-1 T' at the optimum X has this property: then V = X^-1 T'T X^-1 = -df/dX. Near the
- * optimum that V0 has small entries E that should not be there. J = X^-1 T' - E X T^-1 / 2 removes them:
+ * If V has no off-diagonal entries within the band, that is, if any b rows of J that follow one another are orthogonal,
+ * then tr(V X') = sum V_tt d'_t, whose maximum over d' is known (optimize/banded/class.c). J0 = X^-1 T' at the optimum X
+ * has this property: V0 = J0 J0' = -df/dX. Elsewhere Gram and Schmidt give it to J, exactly and at any distance from the
+ * optimum: from row t of J0 they take its projections on the b-1 rows of J before,
  *
- *     V = V0 - E + R,   R = E X (T'T)^-1 X E / 4,   tr(T J) = f(X) - tr(E X) / 2,
+ *     (I + G) J = J0,   G[t,u] = J0_t . J_u / |J_u|^2  for t-b < u < t,
  *
- * and the second-order rest is paid for with |X'_ij| <= sqrt(d'_i d'_j) <= (d'_i + d'_j)/2: add sum_j |R_ij| to V_ii.
- * So the gap is quadratic in the gradient. Far from the optimum R is large and it is better to remove a part of E only:
- * with h E for E, h <= 1, what is left in the band is (1-h) E + h^2 R. Several h are tried. E may also hold diagonal entries, which make V0's diagonal one that is
- * optimal for the participation. (T'T)^-1 = A^-1 P^-1 A^-T is banded for the named workloads, so R is cheap; with
- * nesterov A^-1 = R^-1 Q has rows that fall off faster than 2^-j and are cut where they are below any rounding.
+ * and those rows are orthogonal already. For J = J0 + K and a unit diagonal 2 tr(T J) - tr(V X) = f(X) - tr(K' X K), so
+ * the gap is quadratic in the gradient; K is small where J0 is nearly orthogonal, whatever n is (a K that goes through
+ * T^-1 costs a factor n). Rows of J may still be multiplied by numbers s_t, of which the class knows good ones.
  *
- * V0 within the band comes from D = df/dC = -2 C V0: row t of this, from left to right, holds V0[t,u] times C[t,t] and
- * otherwise entries of rows that are known.
+ * All of it is one pass forward in time. With white z, y = C^-1 z, o = T y and (I + G) y^ = y, let U = J0 J' =
+ * V0 (I + G)^-T. Then C U = Q with Q[t,u] = E[(T C^-1 e_t . o) y^_u] = l_t . E[state_t y^_u] / C[t,t], where l_t is the
+ * slope that the backward pass leaves (optimize/banded/pass.c): only the covariances of the state with the last b-1 of y^ are
+ * carried. Above the diagonal U[s,t] = V0[s,t] - sum_u G[t,u] U[s,u], from V0 within the band: taken from V = (I + G)^-1 U
+ * instead, rounding errors grow exponentially near the beginning of long runs. tr(T S J) = sum_u s_u sum_t U[t,u] X[t,u].
+ *
+ * Rounding: |J_t|^2 = U[t,t] is also |J0_t|^2 - sum G[t,u]^2 |J_u|^2, with |J0_t|^2 from D = -2 C V0 by a recursion of its own.
+ * What they differ by shows how much rounding there is, and is paid for in each row as if it stood in all entries of V.
  */
 #include "base/memory.h"
+#include "error/error.h"
 #include "optimize/banded/banded.h"
 #include "workload/workload.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-enum { TAIL = 64 }; /* columns of R^-1 that are kept: the next would be below 2^-64 of the first */
 
 /* X[t, t-j] */
 static void gram(int64_t n, int64_t b, const double *rows, double *x) {
@@ -43,159 +47,170 @@ static void gram(int64_t n, int64_t b, const double *rows, double *x) {
         }
 }
 
-/* Entry (t,u) of a symmetric banded matrix. */
-static double banded_entry(int64_t b, const double *m, int64_t t, int64_t u) {
-    return t >= u ? m[t * b + t - u] : m[u * b + u - t];
-}
-
-/* V0 within the band. */
+/* V0 within the band: row t of D, from left to right, holds V0[t,u] times C[t,t] and entries of rows that are known. */
 static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *d, double *v) {
     for (int64_t t = 0; t < n; t++) {
         int64_t first = t < b ? 0 : t - b + 1;
         for (int64_t u = first; u <= t; u++) {
             double sum = -0.5 * d[t * b + t - u];
-            for (int64_t s = first; s < t; s++)
-                sum -= rows[t * b + t - s] * banded_entry(b, v, s, u);
+            for (int64_t s = first; s < u; s++)
+                sum -= rows[t * b + t - s] * v[u * b + u - s];
+            for (int64_t s = u; s < t; s++)
+                sum -= rows[t * b + t - s] * v[s * b + s - u];
             v[t * b + t - u] = sum / rows[t * b];
         }
     }
 }
 
-/* E and the diagonal of V0 - E, from V0 in place. */
-static void split_dual(dpmf_i_optimize_banded_class *c, double *v, double *nu) {
-    double level = 0;
-    for (int64_t t = 0; t < c->n; t++) {
-        nu[t] = v[t * c->bands];
-        level += nu[t] * c->diagonal[t];
-    }
-    dpmf_i_optimize_banded_class_level(c, level, nu);
-    for (int64_t t = 0; t < c->n; t++)
-        v[t * c->bands] -= nu[t];
-}
-
-/* tr(E X) */
-static double banded_trace(int64_t n, int64_t b, const double *e, const double *x) {
-    double sum = 0;
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t j = 0; j < b && j <= t; j++)
-            sum += (j == 0 ? 1 : 2) * e[t * b + j] * x[t * b + j];
-    return sum;
-}
-
-/* Rows of U = E X A^-1 P^(-1/2), `width` numbers from column t - left on, the last `bands` of them in a ring. */
-typedef struct rest {
-    const dpmf_workload *workload;
-    int64_t n, b, left, width;
-    const double *e, *x, *weights;
-    double *ring;
-} rest;
-
-static double *rest_row(const rest *r, int64_t t) {
-    return r->ring + (t % r->b) * r->width;
-}
-
-/* Row t of E X, then times R^-1, then times Q, then the weights. */
-static dpmf_status rest_fill(const rest *r, int64_t t) {
-    double *u = rest_row(r, t) - (t - r->left); /* u[s] is column s */
-    int64_t b = r->b, low = t - r->left < 0 ? 0 : t - r->left, high = low;
-    int q_bands = 0, r_bands = 0;
-    double q[3], f[2];
-    memset(rest_row(r, t), 0, (size_t)r->width * sizeof *u);
-    for (int64_t s = t - b + 1 < 0 ? 0 : t - b + 1; s < t + b && s < r->n; s++) {
-        double scale = banded_entry(b, r->e, t, s);
-        for (int64_t v = s - b + 1 < 0 ? 0 : s - b + 1; v < s + b && v < r->n; v++) {
-            u[v] += scale * banded_entry(b, r->x, s, v);
-            high = v;
-        }
-    }
-    dpmf_workload_inverse_bands(r->workload, &q_bands, &r_bands);
-    double carried = 0; /* R[s+1,s] times the entry s+1 of the solution */
-    for (int64_t s = high; s >= low && r_bands > 0; s--) {
-        TRY(dpmf_workload_inverse_row(r->workload, s, q, f));
-        u[s] = (u[s] - carried) / f[0];
-        carried = f[1] * u[s];
-    }
-    for (int64_t s = low; s <= high; s++) { /* (u Q)_s = sum_j u_{s+j} Q[s+j, s]: add to the columns on the left */
-        TRY(dpmf_workload_inverse_row(r->workload, s, q, f));
-        double here = u[s];
-        u[s] = here * q[0];
-        for (int j = 1; j <= q_bands; j++)
-            if (s - j >= low) u[s - j] += here * q[j];
-    }
-    for (int64_t s = low; s <= high; s++)
-        u[s] /= sqrt(r->weights[s]);
-    return DPMF_OK;
-}
-
-/* The parts of E that are removed. */
-static const double PARTS[] = {1, 0.5, 0.2, 0.05, 0};
-enum { PARTS_COUNT = sizeof PARTS / sizeof PARTS[0] };
+/* ---- rows of J, one after the other ---- */
 
 /*
- * In nu[i * n + t], for part i: V_tt + sum over u != t within the band of |V_tu|. nu[t] comes with the diagonal of
- * V0 - E.
+ * The columns u = t-b+1 to t of U and of the covariances are kept in a ring, u in place u mod b; within a column the rows
+ * t-b+2 to t lie in the ring of the pass, y_u in slot u mod (b-1), which before step t holds t-b+1 in the slot of t.
  */
-static dpmf_status add_rest(const rest *r, double *nu) {
-    int64_t n = r->n;
-    for (int64_t t = 0; t < n; t++) {
-        TRY(rest_fill(r, t));
-        const double *mine = rest_row(r, t);
-        double level = nu[t] + r->e[t * r->b]; /* of V0 */
-        for (int i = 0; i < PARTS_COUNT; i++)
-            nu[i * n + t] = level;
-        for (int64_t j = 0; j < r->b && j <= t; j++) {
-            const double *other = rest_row(r, t - j); /* begins j columns further left */
-            double sum = 0, e = r->e[t * r->b + j];
-            for (int64_t i = 0; i + j < r->width; i++)
-                sum += mine[i] * other[i + j];
-            for (int i = 0; i < PARTS_COUNT; i++) {
-                double h = PARTS[i], left = h * h * sum / 4 - h * e;
-                if (j > 0) left = fabs(e + left);
-                nu[i * n + t] += left;
-                if (j > 0) nu[i * n + t - j] += left;
-            }
-        }
+typedef struct walk {
+    const dpmf_i_optimize_banded_pass *pass;
+    int64_t b, slots, stride;
+    double *lead;            /* stride: a_j of this step */
+    double *cross;           /* b x stride: E[y_i y^_u] */
+    double *with_m, *with_o; /* b: E[m y^_u], E[o y^_u] */
+    double *u;               /* b x stride: U[i,u] */
+    double *lags, *g;        /* b: U[t, t-k] and G[t, t-k] of this step */
+    double *nu;              /* n: |J_t|^2 */
+    double *tau;             /* n: sum_t U[t,u] X[t,u] */
+    const double *x, *v0;    /* n x b: X, V0 */
+} walk;
+
+static dpmf_status walk_create(const dpmf_i_optimize_banded_pass *pass, walk *w) {
+    w->pass = pass;
+    w->b = pass->bands;
+    w->slots = pass->slots;
+    w->stride = pass->stride;
+    TRY(dpmf_i_base_alloc_doubles(w->stride, "a row of C", &w->lead));
+    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "covariances", &w->cross));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_m));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_o));
+    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "products of rows", &w->u));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "products of rows", &w->lags));
+    TRY(dpmf_i_base_alloc_doubles(w->b, "projections", &w->g));
+    TRY(dpmf_i_base_alloc_doubles(pass->n, "the dual diagonal", &w->nu));
+    return dpmf_i_base_alloc_doubles(pass->n, "traces", &w->tau);
+}
+
+static void walk_free(walk *w) {
+    double *const all[] = {w->lead, w->cross, w->with_m, w->with_o, w->u, w->lags, w->g, w->nu, w->tau};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        dpmf_i_base_free(all[i]);
+}
+
+/* U[t,u] from the covariances of state_t with y^_u and the rows of U before. */
+static double enter(const walk *w, int64_t u, const double *slope, double seed) {
+    const int64_t c = u % w->b, stride = w->stride;
+    double q = dpmf_i_optimize_banded_inner(stride, slope, w->cross + c * stride) + slope[stride] * w->with_m[c] +
+               slope[stride + 1] * w->with_o[c];
+    return seed * seed * q + dpmf_i_optimize_banded_inner(stride, w->lead, w->u + c * stride);
+}
+
+/* State_t's covariances with the y^_u before t, U[t,u] into lags, and row t of G. */
+static void project(walk *w, int64_t t, int64_t slot, const double *slope, double seed, const dpmf_i_error_drive *d) {
+    for (int64_t k = 1; k < w->b && k <= t; k++) {
+        const int64_t c = (t - k) % w->b;
+        double *cross = w->cross + c * w->stride, m = w->with_m[c];
+        const double y = dpmf_i_optimize_banded_inner(w->stride, w->lead, cross);
+        cross[slot] = y;
+        w->with_o[c] = d->keep * w->with_o[c] + d->p * m + d->g * y;
+        w->with_m[c] = d->beta * m + y;
+        w->lags[k] = enter(w, t - k, slope, seed);
+        w->g[k] = w->nu[t - k] > 0 ? w->lags[k] / w->nu[t - k] : 0;
+        w->tau[t - k] += w->lags[k] * w->x[t * w->b + k];
     }
-    return DPMF_OK;
 }
 
-/* The bound of part i, from tr(E X). */
-static double part_bound(dpmf_i_optimize_banded_class *c, int i, const double *nu, double total, double trace) {
-    double top = fmax(0, total - 0.5 * PARTS[i] * trace);
-    double bound = top * top / dpmf_i_optimize_banded_class_support(c, nu + i * c->n);
-    bound *= 1 - DBL_EPSILON * (double)(c->n + 64); /* what rounding can do to sums of n terms of one sign */
-    return isfinite(bound) ? fmin(bound, total) : 0;
+/* Column t before y^_t and J_t have lost anything: the covariances of state_t with y_t, and V0. */
+static void start_column(walk *w, int64_t t, int64_t slot, double seed, const dpmf_i_error_drive *d) {
+    const dpmf_i_optimize_banded_pass *p = w->pass;
+    const int64_t c = t % w->b, stride = w->stride;
+    double *cross = w->cross + c * stride, *u = w->u + c * stride;
+    w->with_o[c] = d->g * seed * seed + dpmf_i_optimize_banded_inner(stride, w->lead, p->with_o + t * stride);
+    w->with_m[c] = seed * seed;
+    if (p->with_momentum) w->with_m[c] += dpmf_i_optimize_banded_inner(stride, w->lead, p->with_m + t * stride);
+    if (w->slots == 0) return;
+    memcpy(cross, p->now + t * stride, (size_t)stride * sizeof *cross);
+    cross[slot] = p->own[t];
+    memset(u, 0, (size_t)stride * sizeof *u);
+    for (int64_t m = 1, i = slot; m < w->b && m <= t; m++) {
+        i = i == 0 ? w->slots - 1 : i - 1;
+        u[i] = w->v0[t * w->b + m];
+    }
 }
 
-dpmf_status dpmf_i_optimize_banded_bound(const dpmf_workload *workload, dpmf_i_optimize_banded_class *c,
-                                         const double *rows, const double *d, const double *weights, double total,
-                                         double *lower, double *whole) {
-    int64_t n = c->n, b = c->bands;
-    double *x = NULL, *e = NULL, *nu = NULL;
-    int q_bands = 0, r_bands = 0;
+/* Column t loses its projections on the columns before. */
+static void subtract(walk *w, int64_t t) {
+    const int64_t b = w->b, c = t % b, stride = w->stride;
+    double *restrict cross = w->cross + c * stride, *restrict u = w->u + c * stride;
+    for (int64_t k = 1; k < b && k <= t; k++) {
+        const int64_t before = (t - k) % b;
+        const double *restrict cross_k = w->cross + before * stride, *restrict u_k = w->u + before * stride;
+        const double g = w->g[k];
+        for (int64_t i = 0; i < stride; i++)
+            cross[i] -= g * cross_k[i];
+        for (int64_t i = 0; i < stride; i++)
+            u[i] -= g * u_k[i];
+        w->with_m[c] -= g * w->with_m[before];
+        w->with_o[c] -= g * w->with_o[before];
+    }
+}
+
+/* |J_t|^2 from two sides, and row t into the columns. */
+static void close_row(walk *w, int64_t t, int64_t slot, double own) {
+    const int64_t b = w->b;
+    double other = w->v0[t * b];
+    for (int64_t k = 1, i = slot; k < b && k <= t; k++) {
+        other -= w->g[k] * w->lags[k];
+        i = i == 0 ? w->slots - 1 : i - 1;
+        w->tau[t] += w->u[t % b * w->stride + i] * w->x[t * b + k];
+    }
+    w->tau[t] += own * w->x[t * b];
+    w->nu[t] = fmax(fmax(own, other), 0) + (double)(2 * b) * fabs(own - other);
+    if (w->slots == 0) return;
+    w->u[t % b * w->stride + slot] = own;
+    for (int64_t k = 1; k < b && k <= t; k++)
+        w->u[(t - k) % b * w->stride + slot] = w->lags[k];
+}
+
+static void walk_rows(walk *w, const double *rows, const double *slopes) {
+    const dpmf_i_optimize_banded_pass *p = w->pass;
+    for (int64_t t = 0, slot = 0; t < p->n; t++) {
+        const double *row = rows + t * w->b, *slope = slopes + t * (w->stride + 2), seed = 1 / row[0];
+        const dpmf_i_error_drive d = dpmf_i_error_drive_at(p->workload, t);
+        if (w->slots > 0) dpmf_i_optimize_banded_lead(p, t, slot, row, w->lead);
+        project(w, t, slot, slope, seed, &d);
+        start_column(w, t, slot, seed, &d);
+        subtract(w, t);
+        close_row(w, t, slot, enter(w, t, slope, seed));
+        if (w->slots > 0) slot = slot + 1 == w->slots ? 0 : slot + 1;
+    }
+}
+
+dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_banded_pass *pass, dpmf_i_optimize_banded_class *c,
+                                         const double *rows, const double *d, const double *slopes, double *lower) {
+    const int64_t n = c->n, b = c->bands;
+    double *x = NULL, *v0 = NULL;
+    walk w = {0};
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
-    int64_t left = 2 * (b - 1) + q_bands + (r_bands > 0 ? TAIL : 0);
-    rest r = {.workload = workload, .n = n, .b = b, .left = left, .width = left + 2 * (b - 1) + 1, .weights = weights};
     TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "C'C", &x));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "the dual matrix", &e));
-    TRY_DONE(dpmf_i_base_alloc_doubles(PARTS_COUNT * n, "the dual diagonal", &nu));
-    TRY_DONE(dpmf_i_base_alloc_doubles(b * r.width, "rows", &r.ring));
+    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "the dual matrix", &v0));
+    TRY_DONE(walk_create(pass, &w));
     gram(n, b, rows, x);
-    dual_matrix(n, b, rows, d, e);
-    split_dual(c, e, nu);
-    r.e = e;
-    r.x = x;
-    TRY_DONE(add_rest(&r, nu));
-    double trace = banded_trace(n, b, e, x), best = 0;
-    for (int i = 0; i < PARTS_COUNT; i++)
-        best = fmax(best, part_bound(c, i, nu, total, trace));
-    *lower = best;
-    *whole = part_bound(c, 0, nu, total, trace);
+    dual_matrix(n, b, rows, d, v0);
+    w.x = x;
+    w.v0 = v0;
+    walk_rows(&w, rows, slopes);
+    const double bound = dpmf_i_optimize_banded_class_least(c, w.nu, w.tau) * (1 - DBL_EPSILON * (double)(n + 64));
+    *lower = isfinite(bound) ? fmax(bound, 0) : 0; /* the factor: what rounding can do to sums of n terms of one sign */
 done:
     dpmf_i_base_free(x);
-    dpmf_i_base_free(e);
-    dpmf_i_base_free(nu);
-    dpmf_i_base_free(r.ring);
+    dpmf_i_base_free(v0);
+    walk_free(&w);
     return status;
 }

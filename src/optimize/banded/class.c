@@ -304,3 +304,20 @@ void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *c, double 
         nu[t] *= c->diagonal[t];
     class_sums(c, nu);
 }
+
+/*
+ * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for
+ * all d.
+ */
+double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *c, const double *nu, double *tau) {
+    double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
+    for (int64_t t = 0; t < c->n; t++) {
+        tau[t] = nu[t] > 0 ? fmax(tau[t], 0) / sqrt(nu[t]) : 0;
+        square[t] = tau[t] * tau[t] / (c->diagonal[t] * c->diagonal[t]);
+        level += square[t] * c->diagonal[t];
+    }
+    dpmf_i_optimize_banded_class_level(c, level, square);
+    for (int64_t t = 0; t < c->n; t++)
+        sum += sqrt(square[t]) * tau[t];
+    return sum * sum / dpmf_i_optimize_banded_class_support(c, square);
+}

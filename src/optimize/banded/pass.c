@@ -77,7 +77,7 @@ static void add_product(int64_t slots, int64_t stride, const double *restrict m,
     }
 }
 
-static double dot(int64_t count, const double *restrict x, const double *restrict y) {
+double dpmf_i_optimize_banded_inner(int64_t count, const double *restrict x, const double *restrict y) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0; /* count is a multiple of PAD */
     for (int64_t i = 0; i < count; i += PAD) {
         s0 += x[i] * y[i];
@@ -88,8 +88,8 @@ static double dot(int64_t count, const double *restrict x, const double *restric
     return (s0 + s1) + (s2 + s3);
 }
 
-/* The a_j of step t in the ring; `slot` is that of step t. */
-static void fill_lead(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, const double *row, double *lead) {
+void dpmf_i_optimize_banded_lead(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, const double *row,
+                                 double *lead) {
     double seed = 1 / row[0];
     int64_t last = t < p->slots ? t : p->slots;
     if (last < p->slots) memset(lead, 0, (size_t)p->stride * sizeof *lead);
@@ -118,10 +118,11 @@ int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *p, const double 
         const double *row = rows + t * p->bands;
         double *now = p->now + t * stride, seed = 1 / row[0];
         dpmf_i_error_drive d = dpmf_i_error_drive_at(p->workload, t);
-        fill_lead(p, t, slot, row, lead);
+        dpmf_i_optimize_banded_lead(p, t, slot, row, lead);
         memset(now, 0, (size_t)stride * sizeof *now);
         add_product(slots, stride, p->outputs, lead, now);
-        double yy = seed * seed + dot(stride, lead, now), m = dot(stride, lead, ym), o = dot(stride, lead, yo);
+        double yy = seed * seed + dpmf_i_optimize_banded_inner(stride, lead, now),
+               m = dpmf_i_optimize_banded_inner(stride, lead, ym), o = dpmf_i_optimize_banded_inner(stride, lead, yo);
         dpmf_i_error_moments_advance(&d, yy, m, o, &v);
         squares[t] = v.oo;
         p->own[t] = yy;
@@ -203,7 +204,7 @@ static void write_row(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t s
 }
 
 void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *p, const double *rows, const double *weights,
-                                     double *d) {
+                                     double *d, double *slopes) {
     int64_t stride = p->stride, slots = p->slots;
     double *a = p->vectors, *l = p->vectors + stride, *by_a = p->vectors + 2 * stride, *half = p->vectors + 3 * stride;
     cost c = {.with_m = p->vectors + 4 * stride, .with_o = p->vectors + 5 * stride, .oo = weights[p->n - 1]};
@@ -215,13 +216,14 @@ void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *p, const doubl
         dpmf_i_error_drive v = dpmf_i_error_drive_at(p->workload, t);
         double own = 0, lm = c.mm + v.g * c.mo, lo = c.mo + v.g * c.oo;
         if (slots > 0) {
-            fill_lead(p, t, slot, row, a);
+            dpmf_i_optimize_banded_lead(p, t, slot, row, a);
             const double *mine = p->costs + slot * stride;
             for (int64_t i = 0; i < stride; i++)
                 l[i] = mine[i] + c.with_m[i] + v.g * c.with_o[i];
             lm += c.with_m[slot];
             lo += c.with_o[slot];
             own = l[slot];
+            if (slopes != NULL) memcpy(slopes + t * (stride + 2), l, (size_t)stride * sizeof *l);
             step_back(p, t, slot, half);
             l[slot] = c.with_m[slot] = c.with_o[slot] = 0; /* y_t is not part of the state before */
             for (int64_t i = 0; i < stride; i++)
@@ -233,6 +235,10 @@ void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *p, const doubl
                 by_a[i] *= 2;
         }
         double whole = own + lm + v.g * lo;
+        if (slopes != NULL) {
+            slopes[t * (stride + 2) + stride] = lm;
+            slopes[t * (stride + 2) + stride + 1] = lo;
+        }
         write_row(p, t, slot, row, by_a, 2 * whole / row[0], d + t * p->bands);
         if (slots > 0) {
             memset(half, 0, (size_t)stride * sizeof *half);
