@@ -145,6 +145,12 @@ static int optimize(const arguments *given, const target *to, problem *p, optimi
     return interrupted() ? fail(EXIT_CANCELLED, "cancelled") : 0;
 }
 
+/* Both are proven of any mechanism under single participation: then the better of two duals stands beside the other loss. */
+static bool of_one_kind(const char *a, const char *b) {
+    static const char DUAL[] = "any mechanism: dual of the optimum";
+    return a != NULL && strncmp(a, DUAL, sizeof DUAL - 1) == 0 && strncmp(b, DUAL, sizeof DUAL - 1) == 0;
+}
+
 /* The bound of the optimization where it says more than that of the evaluation. */
 static void adopt_bound(const arguments *given, const problem *p, const target *to, answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
@@ -153,7 +159,8 @@ static void adopt_bound(const arguments *given, const problem *p, const target *
     double *held = max_loss ? &a->found.lower_bound.max_loss : &a->found.lower_bound.rms_loss;
     if (!to->same || found->scope == NULL || option_is(given, OPTION_BOUND, "none")) return;
     if (times * found->optimum_lower <= *held * (1.0 + 1e-6)) return; /* the same, or proven of more mechanisms */
-    a->found.lower_bound = (dpmf_lower_bound){.scope = found->scope};
+    if (!of_one_kind(a->found.lower_bound.scope, found->scope))
+        a->found.lower_bound = (dpmf_lower_bound){.scope = found->scope};
     *held = times * found->optimum_lower;
 }
 

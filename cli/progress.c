@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include "options/numbers.h"
+#include "output.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,13 +13,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stop_asked;
+static volatile sig_atomic_t stop_asked, ends_at_once;
 static bool line_shown;
 static double last_shown = -1.0;
 
 static void ask_stop(int number) {
+    static const char MESSAGE[] = "dpmf: cancelled\n";
     (void)number;
     stop_asked = 1;
+    if (!ends_at_once) return;
+    if (write(STDERR_FILENO, MESSAGE, sizeof MESSAGE - 1) < 0) {} /* nobody reads it: then the exit code alone tells */
+    _exit(EXIT_CANCELLED);
+}
+
+void end_at_once(void) {
+    ends_at_once = 1;
 }
 
 void watch_signals(void) {

@@ -10,6 +10,9 @@
 /* Takes over SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
 void watch_signals(void);
 
+/* From now on one of them ends the program at once: for work that polls nothing and leaves nothing half-written. */
+void end_at_once(void);
+
 /* Has one of them asked to stop? */
 bool interrupted(void);
 

@@ -512,9 +512,9 @@ DPMF_API const char *dpmf_sensitivity_bound_name(dpmf_sensitivity_bound bound); 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_bound_parse(const char *text, dpmf_sensitivity_bound *out);
 
 typedef enum dpmf_lower_bound_mode {
-    DPMF_LOWER_BOUND_AUTO = 0, /* where one is known and cheap: up to 2e6 steps */
+    DPMF_LOWER_BOUND_AUTO = 0, /* where one is known and cheap: up to 2e6 steps, above 131072 from a short search */
     DPMF_LOWER_BOUND_NONE,
-    DPMF_LOWER_BOUND_FORCE /* at any size; DPMF_ERROR_UNSUPPORTED where none is known */
+    DPMF_LOWER_BOUND_FORCE /* at any size, from a full search; DPMF_ERROR_UNSUPPORTED where none is known */
 } dpmf_lower_bound_mode;
 
 typedef struct dpmf_evaluate_options {

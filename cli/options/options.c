@@ -419,8 +419,10 @@ const option_row options[OPTION_TOTAL] = {
                       .values = "auto|none|force",
                       .preset = "auto",
                       .verbs = EVALUATE | OPTIMIZE,
-                      .help = "the proven lower bound on the losses of any mechanism. auto: where one is known, up to "
-                              "2M steps; none: never; force: at any size, and fail where none is known"},
+                      .help =
+                          "the proven lower bound on the losses of any mechanism. auto: where one is known, up to "
+                          "2M steps, of one pass above 131072 steps from a short search; none: never; force: at any "
+                          "size, from a full search, and fail where none is known"},
     [OPTION_PER_STEP] = {.name = "per-step",
                          .kind = KIND_FLAG,
                          .verbs = EVALUATE | OPTIMIZE,

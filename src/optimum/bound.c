@@ -59,6 +59,8 @@ enum {
     CONTRIBUTION,
     OPTIMUM,
     OPTIMUM_RMS,
+    SHORT,
+    SHORT_RMS,
     EPOCHS,
     EPOCHS_RMS = EPOCHS + GAP_COUNT,
     CONTAINED = EPOCHS_RMS + GAP_COUNT,
@@ -73,6 +75,8 @@ static const char *const SCOPE[SCOPES] = {
     [CONTRIBUTION] = "any mechanism: one unit's contribution",
     [OPTIMUM] = "any mechanism: dual of the optimum",
     [OPTIMUM_RMS] = "any mechanism: dual of the optimum for the RMS loss",
+    [SHORT] = "any mechanism: dual of the optimum, short search",
+    [SHORT_RMS] = "any mechanism: dual of the optimum for the RMS loss, short search",
     [EPOCHS] = EPOCHS_TEXT ", within 0.01 % of it",
     [EPOCHS + 1] = EPOCHS_TEXT ", within 0.1 % of it",
     [EPOCHS + 2] = EPOCHS_TEXT ", within 1 % of it",
@@ -210,33 +214,47 @@ int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_sco
            dpmf_i_optimum_lower_bound_is_cut(claimed, claimed_scope);
 }
 
-/* Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. */
+/*
+ * Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. Unless
+ * the best bound is asked for, theirs is that of a short search.
+ */
 static const int64_t LONG = 131072;
 
 /* The dual value of one loss, 0 where the optimum is not known. */
-static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, double *out) {
+static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, int is_short,
+                                 double *out) {
     dpmf_i_optimum found = {0};
-    double tolerance = a->steps <= LONG ? 1e-6 : 5e-6;
-    dpmf_status status = dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
+    double tolerance = a->steps <= LONG ? 1e-6 : 5e-6, lower = 0;
+    dpmf_status status = is_short ? dpmf_i_optimum_bound(a, max_loss, o->weights, &o->run, &lower)
+                                  : dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
     if (status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL) return DPMF_OK; /* none from here */
-    if (status == DPMF_OK) *out = found.lower;
+    if (status == DPMF_OK) *out = is_short ? lower : found.lower;
     dpmf_i_optimum_free(&found);
     return status;
+}
+
+/* like: the scope that the bound is to have, or NULL: as the options say. */
+static int wants_short(const dpmf_workload *a, const dpmf_evaluate_options *o, const char *like) {
+    if (a->steps <= LONG) return 0;
+    return like == NULL ? o->lower_bound != DPMF_LOWER_BOUND_FORCE
+                        : strcmp(like, SCOPE[SHORT]) == 0 || strcmp(like, SCOPE[SHORT_RMS]) == 0;
 }
 
 /* A matrix takes minutes beyond this: the nuclear norm is one decomposition instead of dozens. */
 static const int64_t MATRIX_STEPS_MAX = 512;
 
-static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_options *o, const char *like,
+                                dpmf_lower_bound *out) {
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1, rms = 0, max = 0;
+    const int is_short = wants_short(a, o, like);
     if (a->form == DPMF_I_WORKLOAD_OPERATOR || (a->form == DPMF_I_WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX))
         return DPMF_OK;
-    TRY(optimum_bound(a, 0, o, &rms));
+    TRY(optimum_bound(a, 0, o, is_short, &rms));
     if (rms == 0) return DPMF_OK;
-    TRY(optimum_bound(a, 1, o, &max));
+    TRY(optimum_bound(a, 1, o, is_short, &max));
     int both = max >= rms; /* the max loss is at least the RMS loss: their bounds are too */
-    *out = (dpmf_lower_bound){times * round_down(rms), times * round_down(both ? max : rms),
-                              SCOPE[both ? OPTIMUM : OPTIMUM_RMS]};
+    const char *scope = is_short ? SCOPE[both ? SHORT : SHORT_RMS] : SCOPE[both ? OPTIMUM : OPTIMUM_RMS];
+    *out = (dpmf_lower_bound){times * round_down(rms), times * round_down(both ? max : rms), scope};
     return DPMF_OK;
 }
 
@@ -292,7 +310,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
-        TRY(single_bound(a, o, out));
+        TRY(single_bound(a, o, like, out));
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
@@ -321,7 +339,8 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
     TRY(strongest(workload, participation, o, scope, &found));
-    const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS];
+    const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
+                        found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
     if (found.scope != NULL && scope != NULL) found.scope = worded_like(found.scope, scope);
     *out = found;

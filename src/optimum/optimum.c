@@ -197,6 +197,54 @@ dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, co
     return status;
 }
 
+/* ---- a bound from a short search ---- */
+
+/*
+ * The dual is flat at its top: where the gap is a few thousandths, most of it is the upper bound's, and the dual itself is
+ * within a millionth. (Prefix sums, 10^6 steps: 3e-3 leaves 3e-8, and 1e-2 for the max loss 2e-6.)
+ */
+static const double SHORT_RMS = 3e-3, SHORT_MAX = 1e-2, SHORT_RULE = 2e-8;
+
+/* The dual at v and p, scaled to the sum 1, by a rule that takes nothing from it. */
+static dpmf_status value_of_dual(const dpmf_workload *a, int max_loss, const double *p, const dpmf_run *run,
+                                 dpmf_i_base_pool *pool, double *v, double *lower) {
+    dpmf_i_optimum_phi *phi = NULL;
+    double *columns = NULL, error = 0;
+    const int64_t n = a->steps;
+    const double sum = dpmf_i_base_sum(n, v);
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a map of the weights", &columns));
+    TRY_DONE(dpmf_i_optimum_phi_create(a, pool, &phi));
+    dpmf_i_optimum_phi_watch(phi, run, 1);
+    for (int64_t t = 0; t < n; t++)
+        v[t] /= sum;
+    TRY_DONE(dpmf_i_optimum_phi_eval(phi, v, p, SHORT_RULE, 0, columns, NULL, &error));
+    /* p of the max loss sums to 1, and so do v and the bound's own roundings within far less than `error` */
+    const double value = dpmf_i_base_sum(n, columns) * (1 - error) / (max_loss ? 1 : sqrt((double)n));
+    if (value > 0 && isfinite(value)) *lower = fmax(*lower, value);
+done:
+    dpmf_i_optimum_phi_free(phi);
+    dpmf_i_base_free(columns);
+    return status;
+}
+
+dpmf_status dpmf_i_optimum_bound(const dpmf_workload *workload, int max_loss, const double *weights,
+                                 const dpmf_run *run, double *lower) {
+    dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum found = {0};
+    const double tolerance = max_loss ? SHORT_MAX : SHORT_RMS;
+    dpmf_status status = DPMF_OK;
+    TRY(check_request(workload, max_loss, weights, tolerance));
+    TRY(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY_DONE(solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, &found));
+    *lower = found.lower;
+    TRY_DONE(value_of_dual(workload, max_loss, found.p, run, pool, found.v, lower));
+done:
+    dpmf_i_optimum_free(&found);
+    dpmf_i_base_pool_free(pool);
+    return status;
+}
+
 void dpmf_i_optimum_free(dpmf_i_optimum *optimum) {
     dpmf_i_base_free(optimum->v);
     dpmf_i_base_free(optimum->p);

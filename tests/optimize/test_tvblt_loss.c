@@ -49,7 +49,8 @@ static void compare_with_construction(const char *text, int64_t n, int nodes, in
         o.v[t] = any_positive(0.2, &seed);
         if (weighted) o.p[t] = any_positive(0.2, &seed);
     }
-    check_ok(dpmf_i_optimize_tvblt_problem_create(a, 0, &o, NULL, &problem));
+    check_ok(dpmf_i_optimize_tvblt_problem_create(a, 0, &o, &problem));
+    check_ok(dpmf_i_optimize_tvblt_spectrum(NULL, &problem));
     check_ok(dpmf_i_optimize_tvblt_work_alloc(&problem, nodes, &work));
     check_ok(dpmf_i_optimize_tvblt_meter_create(&problem, &meter));
     fill_filter(nodes, problem.low, problem.high, &seed, &f);
@@ -106,7 +107,8 @@ static void test_nodes_may_meet(void **unused) {
     for (int t = 0; t < 40; t++)
         v[t] = 1 + t % 3;
     check_ok(dpmf_workload_parse("prefix", 40, &a));
-    check_ok(dpmf_i_optimize_tvblt_problem_create(a, 0, &o, NULL, &problem));
+    check_ok(dpmf_i_optimize_tvblt_problem_create(a, 0, &o, &problem));
+    check_ok(dpmf_i_optimize_tvblt_spectrum(NULL, &problem));
     check_ok(dpmf_i_optimize_tvblt_meter_create(&problem, &meter));
     check_ok(dpmf_i_optimize_tvblt_measure(&problem, &two, &meter, norms[0], squares[0]));
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {

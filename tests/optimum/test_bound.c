@@ -191,6 +191,29 @@ static void test_bounds_are_just_below_the_known_optima(void **unused) {
     }
 }
 
+/* Above 131072 steps: below the optimum (docs/optimum.csv), within 1e-6 and 1e-5 of it, and the search that can be asked for. */
+static void test_long_runs_have_the_bound_of_a_short_search(void **unused) {
+    dpmf_workload *a = workload_of("prefix", 131073);
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    (void)unused;
+    dpmf_lower_bound quick = bound_of(a, "single", &o);
+    o.lower_bound = DPMF_LOWER_BOUND_FORCE;
+    dpmf_lower_bound full = bound_of(a, "single", &o);
+    assert_string_equal(quick.scope, "any mechanism: dual of the optimum, short search");
+    assert_string_equal(full.scope, "any mechanism: dual of the optimum");
+    assert_just_below(quick.rms_loss, 4.482309 * (1 + 4e-7), 2e-6);
+    assert_just_below(quick.max_loss, 4.484711 * (1 + 4e-7), 1e-5);
+    assert_just_below(full.rms_loss, 4.482309 * (1 + 4e-7), 6e-6);
+    assert_just_below(full.max_loss, 4.484711 * (1 + 4e-7), 6e-6);
+    /* a file's bound is found again by the search that its scope names */
+    dpmf_lower_bound again = {0};
+    double tolerance = 0;
+    check_ok(dpmf_i_optimum_lower_bound_like(a, NULL, &o, quick.scope, &again, &tolerance));
+    assert_ptr_equal(again.scope, quick.scope);
+    assert_true(again.rms_loss == quick.rms_loss && again.max_loss == quick.max_loss);
+    dpmf_workload_free(a);
+}
+
 /*
  * The other bounds for prefix sums lie below the one that is used: ln(2n+1)/pi (Pillutla et al. 2025, Theorem 2.4),
  * Mathias 1993 (quoted there), and that of Henzinger, Upadhyay and Upadhyay 2023.
@@ -473,6 +496,7 @@ int main(void) {
         cmocka_unit_test(test_the_nuclear_norm_takes_weights),
         cmocka_unit_test(test_singular_values_of_bands_are_those_of_the_matrix),
         cmocka_unit_test(test_bounds_are_just_below_the_known_optima),
+        cmocka_unit_test(test_long_runs_have_the_bound_of_a_short_search),
         cmocka_unit_test(test_the_bound_is_above_the_published_ones),
         cmocka_unit_test(test_losses_keep_the_published_upper_bounds),
         cmocka_unit_test(test_the_bound_is_the_least_loss_of_all_mechanisms),

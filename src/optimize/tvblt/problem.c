@@ -36,8 +36,8 @@ void dpmf_i_optimize_tvblt_take_weights(const dpmf_i_optimum *optimum, int max_l
     if (p->p != NULL) take_floored(p->steps, max_loss, optimum->p, p->p);
 }
 
-static dpmf_status create(const dpmf_workload *a, int max_loss, const dpmf_i_optimum *optimum,
-                          dpmf_i_optimize_tvblt_problem *out) {
+dpmf_status dpmf_i_optimize_tvblt_problem_create(const dpmf_workload *a, int max_loss, const dpmf_i_optimum *optimum,
+                                                 dpmf_i_optimize_tvblt_problem *out) {
     dpmf_i_optimize_tvblt_problem p = {.workload = a, .steps = a->steps};
     int r_bands = 0;
     double r[2] = {1, 0};
@@ -93,10 +93,11 @@ static dpmf_status spectrum_step(const dpmf_i_optimize_tvblt_problem *p, int inv
 }
 
 /* The ends of the spectrum of M by the power method. The ends of the interval are tuned anyway: two digits will do. */
-static dpmf_status find_spectrum(const dpmf_run *run, dpmf_i_optimize_tvblt_problem *p) {
+dpmf_status dpmf_i_optimize_tvblt_spectrum(const dpmf_run *run, dpmf_i_optimize_tvblt_problem *p) {
     enum { POWER_STEPS = 30 };
-    double *x = NULL, growth = 0;
+    double *x = NULL, growth = 0, end[2] = {0};
     dpmf_status status = DPMF_OK;
+    if (p->low > 0) return DPMF_OK;
     TRY(dpmf_i_base_alloc_doubles(p->steps, "an eigenvector", &x));
     for (int inverse = 0; inverse <= 1; inverse++) {
         for (int64_t t = 0; t < p->steps; t++)
@@ -105,26 +106,16 @@ static dpmf_status find_spectrum(const dpmf_run *run, dpmf_i_optimize_tvblt_prob
             TRY_DONE(dpmf_i_base_progress(run, "tvblt: spectrum", -1));
             TRY_DONE(spectrum_step(p, inverse, x, &growth));
         }
-        *(inverse ? &p->low : &p->high) = inverse ? 1 / growth : growth;
+        end[inverse] = inverse ? 1 / growth : growth;
     }
-    if (!(p->low > 0 && isfinite(p->low) && p->high > 0 && isfinite(p->high)))
+    if (!(end[1] > 0 && isfinite(end[1]) && end[0] > 0 && isfinite(end[0]))) {
         status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "tvblt: the spectrum of the problem, %g to %g, is out of range",
-                                  p->low, p->high);
-    p->high = fmax(p->high, p->low);
+                                  end[1], end[0]);
+        goto done;
+    }
+    p->low = end[1];
+    p->high = fmax(end[0], end[1]);
 done:
     dpmf_i_base_free(x);
-    return status;
-}
-
-dpmf_status dpmf_i_optimize_tvblt_problem_create(const dpmf_workload *workload, int max_loss,
-                                                 const dpmf_i_optimum *optimum, const dpmf_run *run,
-                                                 dpmf_i_optimize_tvblt_problem *out) {
-    dpmf_i_optimize_tvblt_problem p = {0};
-    TRY(create(workload, max_loss, optimum, &p));
-    dpmf_status status = find_spectrum(run, &p);
-    if (status == DPMF_OK)
-        *out = p;
-    else
-        dpmf_i_optimize_tvblt_problem_free(&p);
     return status;
 }

@@ -25,7 +25,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, UNKNOWNS_MAX = 2 * NODES_MAX, INTERVAL_UNKNOWNS = 4 };
+enum {
+    NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX,
+    UNKNOWNS_MAX = DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX,
+    INTERVAL_UNKNOWNS = 4
+};
 
 /*
  * An excess below this is not worth an evaluation: the optimum itself is usually known to no more. For max loss, whose
@@ -106,11 +110,7 @@ static dpmf_status excess_at(tuner *u, mapping map, const double *x, double *exc
 
 /* ---- Newton's method ---- */
 
-typedef struct model { /* of the excess around x */
-    int count;
-    double gradient[UNKNOWNS_MAX], hessian[UNKNOWNS_MAX * UNKNOWNS_MAX];
-    double scale[UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
-} model;
+typedef dpmf_i_optimize_tvblt_model model;
 
 /* By differences; *finite = 0 if one of the points has no value. */
 static dpmf_status fill_model(tuner *u, mapping map, int count, double *x, double here, model *m, int *finite) {
@@ -202,18 +202,75 @@ static double small_excess(const tuner *u) {
 enum { STEPS_MAX = 24 };
 
 /* Lowers the excess from x on, in so many steps at most, while it pays and the evaluations last. */
-static dpmf_status newton(tuner *u, mapping map, int count, int steps, double *x, double *excess) {
+static dpmf_status newton(tuner *u, mapping map, int count, int steps, model *m, double *x, double *excess) {
     double damping = 1e-3;
-    model m;
     for (int k = 0, stalls = 0; k < steps && stalls < STALLS_MAX; k++) {
         double before = *excess;
         int finite = 0, lowered = 0;
         if (before <= small_excess(u)) break;
         if (u->evaluations + count * (count + 3) / 2 + 1 > u->evaluations_max) break;
-        TRY(fill_model(u, map, count, x, before, &m, &finite));
-        if (finite) TRY(try_steps(u, map, &m, &damping, x, excess, &lowered));
+        TRY(fill_model(u, map, count, x, before, m, &finite));
+        if (finite) TRY(try_steps(u, map, m, &damping, x, excess, &lowered));
         if (!lowered) break;
         stalls = before - *excess < DECREASE_SMALL * before ? stalls + 1 : 0;
+    }
+    return DPMF_OK;
+}
+
+/* ---- Newton's method with the Hessian of another run ---- */
+
+/* By differences ahead, less what the Hessian says of them. */
+static dpmf_status fill_gradient(tuner *u, double *x, double here, model *m, int *finite) {
+    *finite = 1;
+    for (int i = 0; i < m->count && *finite; i++) {
+        double old = x[i], ahead = 0;
+        x[i] = old + DIFFERENCE;
+        TRY(excess_at(u, filter_from_free, x, &ahead));
+        x[i] = old;
+        m->gradient[i] = (ahead - here) / DIFFERENCE - DIFFERENCE / 2 * m->hessian[i * m->count + i];
+        *finite &= isfinite(ahead);
+    }
+    return DPMF_OK;
+}
+
+/* The Hessian that agrees with how the gradient changed over a step (BFGS), unless that shows no curvature. */
+static void update_hessian(const double *step, const double *before, model *m) {
+    const int n = m->count;
+    double hs[UNKNOWNS_MAX], shs = 0, sy = 0;
+    for (int i = 0; i < n; i++) {
+        hs[i] = 0;
+        for (int j = 0; j < n; j++)
+            hs[i] += m->hessian[i * n + j] * step[j];
+        shs += step[i] * hs[i];
+        sy += step[i] * (m->gradient[i] - before[i]);
+    }
+    if (!(sy > 0.1 * shs && shs > 0)) return;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            m->hessian[i * n + j] +=
+                (m->gradient[i] - before[i]) * (m->gradient[j] - before[j]) / sy - hs[i] * hs[j] / shs;
+    for (int i = 0; i < n; i++)
+        m->scale[i] = sqrt(fmax(m->hessian[i * n + i], 1e-300));
+}
+
+/* Valleys are followed further down than for their own sake: what is left in x grows threefold from each length to the next. */
+static const double FOLLOWED_SMALL = 1e-3;
+
+static dpmf_status follow(tuner *u, int steps, model *m, double *x, double *excess) {
+    double damping = 1e-3, start[UNKNOWNS_MAX], gradient[UNKNOWNS_MAX];
+    for (int k = 0; k < steps; k++) {
+        double before = *excess, step[UNKNOWNS_MAX];
+        int finite = 0, lowered = 0;
+        if (before <= small_excess(u)) break;
+        TRY(fill_gradient(u, x, before, m, &finite));
+        if (!finite) break;
+        for (int i = 0; i < m->count && k > 0; i++)
+            step[i] = x[i] - start[i];
+        if (k > 0) update_hessian(step, gradient, m);
+        memcpy(start, x, sizeof start);
+        memcpy(gradient, m->gradient, sizeof gradient);
+        TRY(try_steps(u, filter_from_free, m, &damping, x, excess, &lowered));
+        if (!lowered || before - *excess < FOLLOWED_SMALL * before) break;
     }
     return DPMF_OK;
 }
@@ -250,16 +307,17 @@ static dpmf_status find_start(tuner *u, double *x, double *excess) {
 static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     static const double worth_trying = 50; /* times the excess at x: what a few steps gain */
     double other[INTERVAL_UNKNOWNS] = {0.5, x[1], -0.26, -0.02}, there = 0;
+    model m;
     if (*excess <= small_excess(u)) return DPMF_OK;
     TRY(excess_at(u, filter_from_interval, other, &there));
     if (there < worth_trying * *excess)
-        TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, other, &there));
+        TRY(newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, &m, other, &there));
     if (there < *excess) {
         memcpy(x, other, sizeof other);
         *excess = there;
         return DPMF_OK;
     }
-    return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, x, excess);
+    return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, &m, x, excess);
 }
 
 /* The unknowns of a free filter. */
@@ -278,14 +336,16 @@ static void allow_evaluations(tuner *u) {
 
 dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess) {
     double x[UNKNOWNS_MAX];
+    model m;
     allow_evaluations(u);
+    TRY(dpmf_i_optimize_tvblt_spectrum(u->run, &u->problem));
     TRY(find_start(u, x, excess));
     if (thorough && 2 * u->nodes - 1 > INTERVAL_UNKNOWNS) TRY(tune_interval(u, x, excess));
     filter_from_interval(u, x, f);
     memcpy(u->interval, x, sizeof u->interval);
     if (!thorough) return DPMF_OK;
     unknowns_of(f, x);
-    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, STEPS_MAX, x, excess));
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, STEPS_MAX, &m, x, excess));
     filter_from_free(u, x, f);
     return DPMF_OK;
 }
@@ -302,12 +362,16 @@ void dpmf_i_optimize_tvblt_transfer(const tuner *from, const tuner *to, dpmf_i_o
     }
 }
 
-dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, dpmf_i_optimize_tvblt_filter *f, double *excess) {
-    double x[UNKNOWNS_MAX];
+dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, model *m, dpmf_i_optimize_tvblt_filter *f,
+                                         double *excess) {
+    double x[UNKNOWNS_MAX] = {0};
     allow_evaluations(u);
     unknowns_of(f, x);
     TRY(excess_at(u, filter_from_free, x, excess));
-    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, steps, x, excess));
+    if (m->count > 0)
+        TRY(follow(u, steps, m, x, excess));
+    else
+        TRY(newton(u, filter_from_free, 2 * u->nodes - 1, steps, m, x, excess));
     filter_from_free(u, x, f);
     return DPMF_OK;
 }

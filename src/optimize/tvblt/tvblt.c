@@ -36,7 +36,7 @@ static void tuner_free(tuner *u) {
 
 /* The rest of a tuner that knows its optimum and what is asked; the caller frees it, on failure too. */
 static dpmf_status tuner_fill(const dpmf_workload *workload, tuner *u) {
-    TRY(dpmf_i_optimize_tvblt_problem_create(workload, u->max_loss, u->optimum, u->run, &u->problem));
+    TRY(dpmf_i_optimize_tvblt_problem_create(workload, u->max_loss, u->optimum, &u->problem));
     TRY(dpmf_i_optimize_tvblt_work_alloc(&u->problem, 0, &u->work));
     return dpmf_i_optimize_tvblt_meter_create(&u->problem, &u->meter);
 }
@@ -156,20 +156,16 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
 /* ---- long runs ---- */
 
 /*
- * Every evaluation of a run of a million steps takes some tenths of a second, and tuning takes hundreds. But for prefix sums
- * the logarithms of the best shifts and weights change evenly with ln n: they are tuned for n/64, n/16 and n/4 steps, and a
- * parabola through these leads on to n (prefix sums, n = 200000, 5 and 6 nodes: 4e-6 and 1.4e-5 above the search at full
- * length). What is built is exact as ever; where it misses the wanted loss one more node is tried, and at last
- * the search at full length.
+ * Every evaluation of a run of a million steps takes a tenth of a second, and tuning takes hundreds. But for prefix sums the
+ * logarithms of the best shifts and weights change evenly with ln n, and the Hessian of the excess hardly at all. So the filter
+ * is tuned for n/256 steps (n/64 in shorter runs), and for each four times longer run it is foretold by those before and
+ * improved with gradients alone, up to n/4; a parabola leads on to n. There n/4 steps need no optimum of their own: every
+ * fourth of n weights stand for them, since it is the filter that is sought. What is built is exact as ever; where it
+ * misses the wanted loss one more node is tried, and at last the search at full length.
  */
 static const int64_t LONG = 65536;
-enum {
-    THINNER = 4,
-    LEVELS = 3,
-    COUNTED = 1,
-    MORE_NODES = 2,
-    POLISH = 12
-}; /* COUNTED: the level that says how many nodes */
+enum { THINNER = 4, LEVELS_MAX = 4, MORE_NODES = 2 };
+enum { POLISH = 12, FOLLOW = 3 }; /* steps of Newton's method for the second run, and for the others with its Hessian */
 
 typedef struct thinned {
     dpmf_workload *workload;
@@ -188,10 +184,26 @@ static void thinned_free(thinned *t) {
     dpmf_workload_free(t->workload);
 }
 
-static dpmf_status thin(const dpmf_workload *a, int64_t every, const dpmf_run *run, thinned *out) {
-    TRY(dpmf_workload_create(a->steps / every, NULL, &out->workload));
-    TRY(dpmf_i_optimum_solve(out->workload, 0, NULL, 1e-6, run, &out->optimum));
-    out->u = (tuner){.optimum = &out->optimum, .run = run};
+/* The weights of a run from one that is `every` times as long. Near the ends they are not the best ones. sum v = n loss^2. */
+static dpmf_status thin_weights(const dpmf_i_optimum *from, int64_t every, dpmf_i_optimum *out) {
+    const double ratio = out->lower / from->lower, scale = ratio * ratio / (double)every;
+    out->steps = from->steps / every;
+    TRY(dpmf_i_base_alloc_doubles(out->steps, "the weights of a shorter run", &out->v));
+    for (int64_t t = 0; t < out->steps; t++)
+        out->v[t] = scale * dpmf_i_base_sum(every, from->v + t * every);
+    return DPMF_OK;
+}
+
+/* before: NULL, or the run of a quarter of the steps: then this one is so long that it gets no optimum of its own. */
+static dpmf_status thin(const tuner *u, int64_t every, const thinned *before, thinned *out) {
+    TRY(dpmf_workload_create(u->problem.steps / every, NULL, &out->workload));
+    out->u = (tuner){.optimum = &out->optimum, .run = u->run};
+    if (before == NULL) {
+        TRY(dpmf_i_optimum_solve(out->workload, 0, NULL, 1e-6, u->run, &out->optimum));
+    } else {
+        out->optimum.lower = (before->optimum.lower + u->optimum->lower) / 2; /* which grows evenly with ln n */
+        TRY(thin_weights(u->optimum, every, &out->optimum));
+    }
     return tuner_fill(out->workload, &out->u);
 }
 
@@ -199,24 +211,27 @@ static dpmf_status thin(const dpmf_workload *a, int64_t every, const dpmf_run *r
  * The filter that the shorter runs foretell. The excess grows with every length by more than with the last:
  * where it is bound to miss the wanted one the loss is infinite and there is no filter.
  */
-static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, thinned *shorter, double *loss) {
-    dpmf_i_optimize_tvblt_filter level[LEVELS];
-    double excess[LEVELS] = {0};
+static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, int levels, thinned *shorter, double *loss) {
+    dpmf_i_optimize_tvblt_filter level[LEVELS_MAX];
+    dpmf_i_optimize_tvblt_model model = {0};
+    double excess[LEVELS_MAX] = {0};
     *loss = INFINITY;
     u->nodes = nodes;
-    for (int i = 0; i < LEVELS; i++)
+    for (int i = 0; i < levels; i++)
         shorter[i].u.nodes = nodes;
     TRY(dpmf_i_optimize_tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0]));
+    TRY(dpmf_i_optimize_tvblt_spectrum(u->run, &shorter[1].u.problem));
     level[1] = level[0];
     dpmf_i_optimize_tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
-    TRY(dpmf_i_optimize_tvblt_polish(&shorter[1].u, POLISH, &level[1], &excess[1]));
-    const double foretold = excess[1] + (LEVELS - 1) * (excess[1] - excess[0]);
-    if (foretold > wanted) return DPMF_OK;
-    for (int i = 2; i < LEVELS; i++) {
-        dpmf_i_optimize_tvblt_extrapolate(i, level, &level[i]);
-        TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, 1, &level[i], &excess[i]));
+    for (int i = 1; i < levels; i++) {
+        const int count = i < 3 ? i : 3, ahead = levels - i;
+        if (i > 1) dpmf_i_optimize_tvblt_extrapolate(count, level + i - count, &level[i]);
+        TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, i == 1 ? POLISH : FOLLOW, &model, &level[i], &excess[i]));
+        if (excess[i] + ahead * (excess[i] - excess[i - 1]) > wanted) return DPMF_OK;
+        const double bend = i > 1 ? excess[i] - 2 * excess[i - 1] + excess[i - 2] : 0;
+        if (excess[i] + ahead * (excess[i] - excess[i - 1]) + ahead * (ahead + 1) / 2 * bend > wanted) return DPMF_OK;
     }
-    dpmf_i_optimize_tvblt_extrapolate(LEVELS, level, &u->filter);
+    dpmf_i_optimize_tvblt_extrapolate(3, level + levels - 3, &u->filter);
     TRY(dpmf_i_optimize_tvblt_try(u, &u->filter));
     *loss = dpmf_i_optimize_tvblt_mean_loss(u);
     return DPMF_OK;
@@ -224,20 +239,23 @@ static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, thinned *
 
 /* *made: there is a filter, of few nodes that reach the wanted ratio. */
 static dpmf_status guided(tuner *u, double wanted_ratio, double *loss, int *made) {
-    thinned shorter[LEVELS] = {{0}};
+    thinned shorter[LEVELS_MAX] = {{0}};
     dpmf_status status = DPMF_OK;
+    const int levels = u->problem.steps > THINNER * LONG ? LEVELS_MAX : LEVELS_MAX - 1;
     int64_t every = 1;
-    for (int i = LEVELS - 1; i >= 0; i--)
-        TRY_DONE(thin(u->problem.workload, every *= THINNER, u->run, &shorter[i]));
-    TRY_DONE(fewest_nodes(&shorter[COUNTED].u, wanted_ratio * shorter[COUNTED].optimum.lower, loss));
-    const int nodes = shorter[COUNTED].u.nodes;
+    for (int i = 0; i < levels; i++)
+        every *= THINNER;
+    for (int i = 0; i < levels; i++, every /= THINNER)
+        TRY_DONE(thin(u, every, i == LEVELS_MAX - 1 ? &shorter[i - 1] : NULL, &shorter[i]));
+    TRY_DONE(fewest_nodes(&shorter[0].u, wanted_ratio * shorter[0].optimum.lower, loss));
+    const int nodes = shorter[0].u.nodes;
     for (int more = 0; more <= MORE_NODES && !*made && nodes + more <= NODES_MAX; more++) {
-        TRY_DONE(foretell_filter(u, nodes + more, wanted_ratio - 1, shorter, loss));
+        TRY_DONE(foretell_filter(u, nodes + more, wanted_ratio - 1, levels, shorter, loss));
         *made = *loss <= wanted_ratio * u->optimum->lower;
     }
 done:
     if (!*made) u->nodes = 0;
-    for (int i = 0; i < LEVELS; i++)
+    for (int i = 0; i < levels; i++)
         thinned_free(&shorter[i]);
     return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
 }

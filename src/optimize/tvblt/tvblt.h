@@ -16,7 +16,7 @@ typedef struct dpmf_i_optimize_tvblt_problem {
     double *q;        /* steps x 3: Q[t, t-j] */
     double *v;        /* steps, > 0 */
     double *p;        /* steps, > 0, or NULL: all 1 */
-    double low, high; /* the spectrum of M = V^-1/2 K V^-1/2, K = A^-1 P^-1 A^-T */
+    double low, high; /* the spectrum of M = V^-1/2 K V^-1/2, K = A^-1 P^-1 A^-T; 0: not asked for yet */
 } dpmf_i_optimize_tvblt_problem;
 
 /* X^-1 = V^1/2 f(M) V^1/2, f(x) = sum_j w_j x / (x + s_j). */
@@ -25,12 +25,12 @@ typedef struct dpmf_i_optimize_tvblt_filter {
     double shift[DPMF_I_STRATEGY_TVBLT_NODES_MAX], weight[DPMF_I_STRATEGY_TVBLT_NODES_MAX];
 } dpmf_i_optimize_tvblt_filter;
 
-/* optimize/tvblt/problem.c: the problem with its spectrum; the weights of the optimum, where tuning has changed them. */
+/* optimize/tvblt/problem.c: the problem; its spectrum, found once; the weights of the optimum, where tuning changed them. */
 struct dpmf_i_optimum;
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_problem_create(const dpmf_workload *workload, int max_loss,
                                                                  const struct dpmf_i_optimum *optimum,
-                                                                 const dpmf_run *run,
                                                                  dpmf_i_optimize_tvblt_problem *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_spectrum(const dpmf_run *run, dpmf_i_optimize_tvblt_problem *problem);
 void dpmf_i_optimize_tvblt_problem_free(dpmf_i_optimize_tvblt_problem *problem);
 void dpmf_i_optimize_tvblt_take_weights(const struct dpmf_i_optimum *optimum, int max_loss,
                                         dpmf_i_optimize_tvblt_problem *problem);
@@ -107,10 +107,22 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_tune(dpmf_i_optimize_tvblt_tun
 /* The filter that `from` was tuned to last, for the spectrum of `to`; in place. */
 void dpmf_i_optimize_tvblt_transfer(const dpmf_i_optimize_tvblt_tuner *from, const dpmf_i_optimize_tvblt_tuner *to,
                                     dpmf_i_optimize_tvblt_filter *filter);
-/* The filter improved for this problem, from near, by so many steps of Newton's method at most; its excess. */
+/* The excess around a filter, in the logarithms of its shifts and weights; count = 0: not known yet. */
+enum { DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX = 2 * DPMF_I_STRATEGY_TVBLT_NODES_MAX };
+typedef struct dpmf_i_optimize_tvblt_model {
+    int count;
+    double gradient[DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX];
+    double hessian[DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX * DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX];
+    double scale[DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
+} dpmf_i_optimize_tvblt_model;
+/*
+ * The filter improved for this problem, from near, by so many steps of Newton's method at most; its excess. With a model of a
+ * run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
+ */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_polish(dpmf_i_optimize_tvblt_tuner *u, int steps,
+                                                         dpmf_i_optimize_tvblt_model *model,
                                                          dpmf_i_optimize_tvblt_filter *filter, double *excess);
-/* From the filters of runs of n, 4n, and perhaps 16n steps that of the next one, by its logarithms. */
+/* From the filters of runs of n, 4n, and perhaps 16n steps that of the next one, by their logarithms. */
 void dpmf_i_optimize_tvblt_extrapolate(int count, const dpmf_i_optimize_tvblt_filter *at,
                                        dpmf_i_optimize_tvblt_filter *out);
 
