@@ -75,7 +75,9 @@ def interrupt(command, after):
 
 def prepared(program, folder, case):
     """The case with its files in place."""
-    names = {name: os.path.join(folder, name.lower()) for name in ("FILE", "KEY", "OUT")}
+    fresh = "%08x" % random.getrandbits(32)  # a key's rows are given once
+    names = {"FILE": os.path.join(folder, "file"), "KEY": os.path.join(folder, "key" + fresh),
+             "OUT": os.path.join(folder, "out" + fresh)}
     if "FILE" in case and not os.path.exists(names["FILE"]):
         subprocess.run([program, "optimize", "--family", "tvblt", "--buffers", "4", "--steps", "8192", "--epsilon", "1",
                         "--delta", "1e-6", "--out", names["FILE"]], check=True, capture_output=True)
