@@ -164,6 +164,10 @@ int rows_finish(row_output *out) {
     return 0;
 }
 
+const char *rows_left_behind(const row_output *out) {
+    return out->named ? out->temporary : NULL;
+}
+
 void rows_close(row_output *out) {
     if (out->named) unlink(out->temporary);
     if (out->temporary != NULL && out->file >= 0) close(out->file);
