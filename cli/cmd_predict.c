@@ -90,6 +90,7 @@ static int print(const arguments *given, const prediction *p) {
         add_json(&t, p);
     else
         add_lines(&t, p);
+    end_later();
     int code = path == NULL || t.failed ? text_print(&t) : rows_open(path, true, &out);
     if (code == 0 && path != NULL) code = rows_write(&out, t.bytes, t.length);
     if (code == 0 && path != NULL) code = rows_finish(&out);
@@ -103,7 +104,7 @@ static int print(const arguments *given, const prediction *p) {
 
 int cmd_predict(const arguments *given) {
     prediction p = {.data.given = given};
-    int code = training_test_data(&p.data, &p.labelled);
+    int code = end_at_once(NULL) ? training_test_data(&p.data, &p.labelled) : fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) code = read_weights(given, &p);
     if (code == 0) code = answer(given, &p);
     if (code == 0) code = print(given, &p);
