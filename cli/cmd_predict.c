@@ -90,7 +90,6 @@ static int print(const arguments *given, const prediction *p) {
         add_json(&t, p);
     else
         add_lines(&t, p);
-    end_later();
     int code = path == NULL || t.failed ? text_print(&t) : rows_open(path, true, &out);
     if (code == 0 && path != NULL) code = rows_write(&out, t.bytes, t.length);
     if (code == 0 && path != NULL) code = rows_finish(&out);

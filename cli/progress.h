@@ -16,7 +16,7 @@ void watch_signals(void);
  */
 bool end_at_once(const char *leaving);
 
-/* From now on they are only noted again: before anything is written that should be whole. */
+/* From now on they are only noted again: before anything is written that should be whole. rows_open and text_print call it. */
 void end_later(void);
 
 /* Has one of them asked to stop? */

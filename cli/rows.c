@@ -103,6 +103,7 @@ static int name_file(row_output *out) {
 int rows_open(const char *path, bool secret, row_output *out) {
     struct stat info;
     char shown[SHOWN];
+    end_later();
     *out = (row_output){.file = STDOUT_FILENO, .path = path};
     if (path == NULL) return 0;
     out->file = -1;
