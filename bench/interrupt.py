@@ -33,7 +33,7 @@ CASES = [
     ["optimize", "--family", "banded", "--bands", "16", "--steps", "100000"],
     ["optimize", "--family", "dense", "--steps", "4096"],
     ["optimize", "--family", "dense", "--steps", "2000", "--participation", "cyclic:20,100"],
-    ["optimize", "--family", "lowrank", "--buffers", "64", "--steps", "2000"],
+    ["optimize", "--family", "lowrank", "--bands", "64", "--buffers", "64", "--steps", "2000"],
     ["evaluate", "--family", "toeplitz", *MILLION, "--bound", "force"],
     ["evaluate", "--family", "toeplitz", "--workload", "momentum:0.9", *MILLION],
     ["design", "--epsilon", "1", "--delta", "1e-6", "--epochs", "1", *MILLION],
@@ -42,7 +42,7 @@ CASES = [
     ["account", "BANDED", "--delta", "1e-6", "--sampling", "balls-in-bins:100"],
     ["noise", "FILE", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY", "--out", "OUT"],
     ["noise", "BANDED", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY"],
-    ["verify", "FILE"],
+    ["verify", "SHORT"],
     ["report", "FILE", "--out", "OUT"],
     ["reproduce", "all"],
     ["audit", "FILE"],
@@ -60,6 +60,7 @@ CASES = [
 ]
 MADE = {  # a mechanism of these options
     "FILE": ["tvblt", "--buffers", "4", "--steps", "8192"],
+    "SHORT": ["tvblt", "--buffers", "4", "--steps", "2000", "--participation", "cyclic:10,200"],
     "BANDED": ["banded-toeplitz", "--bands", "20", "--steps", "8192"],
     "LONG": ["blt", "--buffers", "3", *MILLION],
 }
