@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,19 +33,38 @@ CASES = [
     ["optimize", "--family", "banded", "--bands", "16", "--steps", "100000"],
     ["optimize", "--family", "dense", "--steps", "4096"],
     ["optimize", "--family", "dense", "--steps", "2000", "--participation", "cyclic:20,100"],
-    ["optimize", "--family", "lowrank", "--bands", "64", "--steps", "2000"],
+    ["optimize", "--family", "lowrank", "--bands", "64", "--buffers", "64", "--steps", "2000"],
     ["evaluate", "--family", "toeplitz", *MILLION, "--bound", "force"],
     ["evaluate", "--family", "toeplitz", "--workload", "momentum:0.9", *MILLION],
     ["design", "--epsilon", "1", "--delta", "1e-6", "--epochs", "1", *MILLION],
     ["design", "--epsilon", "1", "--delta", "1e-6", "--epochs", "10", "--steps", "20000"],
     ["account", "--sigma", "1", "--delta", "1e-10", "--sampling", "poisson:0.001", "--compositions", "1000000000000"],
+    ["account", "BANDED", "--delta", "1e-6", "--sampling", "balls-in-bins:100"],
     ["noise", "FILE", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY", "--out", "OUT"],
-    ["verify", "FILE"],
+    ["noise", "BANDED", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY"],
+    ["verify", "SHORT"],
     ["report", "FILE", "--out", "OUT"],
     ["reproduce", "all"],
     ["audit", "FILE"],
     ["bench"],
+    ["calibrate", "BANDED", "--epsilon", "1", "--delta", "1e-6", "--sampling", "balls-in-bins:100"],
+    ["count", "LONG", "--follow", "ROWS", "--key-file", "KEY"],
+    ["count", "LONG", "--follow", "WIDE", "--columns", "100000", "--key-file", "KEY"],
+    ["query", "STREAM", "--mechanism", "LONG", "--cdf"],
+    ["query", "STREAM", "--mechanism", "LONG", "--smooth", "--monotone"],
+    ["train", "--train-csv", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "2000",
+     "--epochs", "100", "--model", "mlp:256"],
+    ["train", "--train-csv", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "40000",
+     "--epochs", "100"],
+    ["predict", "WEIGHTS", "--model", "mlp:256", "--test-csv", "TABLE"],
 ]
+MADE = {  # a mechanism of these options
+    "FILE": ["tvblt", "--buffers", "4", "--steps", "8192"],
+    "SHORT": ["tvblt", "--buffers", "4", "--steps", "2000", "--participation", "cyclic:10,200"],
+    "BANDED": ["banded-toeplitz", "--bands", "20", "--steps", "8192"],
+    "LONG": ["blt", "--buffers", "3", *MILLION],
+}
+FEATURES, CLASSES, HIDDEN = 100, 10, 256
 
 
 def busy(pid):
@@ -73,14 +93,48 @@ def interrupt(command, after):
     return None
 
 
+def write_lines(path, lines):
+    with open(path, "w", encoding="ascii") as out:
+        out.writelines(line + "\n" for line in lines)
+
+
+def write_weights(path):
+    """A NumPy file of floats: the weights of a network of one hidden layer."""
+    numbers = HIDDEN * (FEATURES + 1) + CLASSES * (HIDDEN + 1)
+    header = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % numbers).ljust(117) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(4 * numbers))
+
+
+def write_input(word, path):
+    """Rows to count, examples to learn from or weights."""
+    if word == "ROWS":
+        write_lines(path, ("1" for _ in range(1000000)))
+    elif word == "WIDE":
+        write_lines(path, (" ".join(["1"] * 100000) for _ in range(100)))
+    elif word == "TABLE":
+        names = ",".join("x%d" % i for i in range(FEATURES)) + ",label"
+        write_lines(path, [names, *[",".join(["0.1"] * FEATURES + [str(i % CLASSES)]) for i in range(60000)]])
+    else:
+        write_weights(path)
+
+
 def prepared(program, folder, case):
     """The case with its files in place."""
     fresh = "%08x" % random.getrandbits(32)  # a key's rows are given once
-    names = {"FILE": os.path.join(folder, "file"), "KEY": os.path.join(folder, "key" + fresh),
-             "OUT": os.path.join(folder, "out" + fresh)}
-    if "FILE" in case and not os.path.exists(names["FILE"]):
-        subprocess.run([program, "optimize", "--family", "tvblt", "--buffers", "4", "--steps", "8192", "--epsilon", "1",
-                        "--delta", "1e-6", "--out", names["FILE"]], check=True, capture_output=True)
+    names = {"KEY": os.path.join(folder, "key" + fresh), "OUT": os.path.join(folder, "out" + fresh)}
+    for word in sorted({*MADE, "ROWS", "WIDE", "STREAM", "TABLE", "WEIGHTS"} & {*case}):  # LONG before STREAM
+        names[word] = os.path.join(folder, word)
+        if os.path.exists(names[word]):
+            continue
+        if word in MADE:
+            subprocess.run([program, "optimize", "--family", *MADE[word], "--epsilon", "1", "--delta", "1e-6", "--out",
+                            names[word]], check=True, capture_output=True)
+        elif word == "STREAM":
+            with open(names[word], "wb") as out:
+                subprocess.run([program, "count", names["LONG"]], input=b"1\n" * 1000000, stdout=out, check=True)
+        else:
+            write_input(word, names[word])
     return [program, *[names.get(word, word) for word in case]]
 
 

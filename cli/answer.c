@@ -309,12 +309,14 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
     saved.made_by = p->made_by;
     dpmf_status status = DPMF_OK;
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* nothing is written yet */
     if (path != NULL || option_given(given, OPTION_EPSILON))
         status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
     if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_evaluation(mechanism);
     if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
         status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
     if (status == DPMF_OK) status = calibrate(given, &saved.evaluate.run, &mechanism, a);
+    end_later();
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0 && path != NULL) code = save_mechanism(mechanism, path);

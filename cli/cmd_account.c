@@ -295,6 +295,7 @@ static int compute(const arguments *given, account *a) {
 int cmd_account(const arguments *given) {
     if (option_given(given, OPTION_COMPOSE)) return account_compose(given);
     if (option_given(given, OPTION_TIMES)) return fail(EXIT_USAGE, "--times goes with --compose");
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     account a = {0};
     int code = read_options(given, &a);
     if (code == 0) code = load_mechanism(given, &a);

@@ -192,6 +192,7 @@ int cmd_audit(const arguments *given) {
     dpmf_mechanism *mechanism = NULL;
     dpmf_audit *audit = NULL;
     text_buffer t = {0}, page = {0};
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
     /* What the file claims is believed by nobody: that is what is tested. */
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);

@@ -313,7 +313,8 @@ int cmd_bench(const arguments *given) {
     rows found = {0};
     text_buffer t = {0};
     int code = 0, known = given->operand == NULL;
-    end_at_once(); /* LAPACK's decompositions take seconds and hear nothing, and there is no file to be left half-written */
+    /* LAPACK's decompositions take seconds and hear nothing, and there is no file to be left half-written. */
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
     for (size_t i = 0; i < sizeof GROUPS / sizeof GROUPS[0] && code == 0; ++i) {
         if (given->operand != NULL && strcmp(given->operand, GROUPS[i].name) != 0) continue;
         known = 1;

@@ -28,8 +28,10 @@ static int load(const arguments *given, calibration *c) {
 
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may not ask for long */
     dpmf_status status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA],
                                                   &c->sampling, &run, &c->made, &c->found);
+    end_later();
     progress_clear();
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     return status == DPMF_OK ? 0 : fail_status(status, NULL);

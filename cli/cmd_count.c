@@ -103,7 +103,8 @@ static int take_lines(count *c) {
     bool open;
     for (size_t before = c->in.taken; input_line(&c->in, &line, &open); before = c->in.taken) {
         int code = take_line(c, line, before, open);
-        if (code == 0 && (c->batch >= c->batch_most || c->out.text.length > BATCH_BYTES)) {
+        const bool full = c->batch >= c->batch_most || c->out.text.length > BATCH_BYTES;
+        if (code == 0 && (full || interrupted())) {
             code = release_batch(c);
             if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
         }

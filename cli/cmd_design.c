@@ -371,12 +371,14 @@ int cmd_design(const arguments *given) {
     int code = check_needed(given);
     if (code == 0) code = read_options(given, &how);
     if (code == 0) code = make_workload(given, OPTION_WORKLOAD, given->count[OPTION_STEPS], &workload);
+    if (code == 0 && !end_at_once(NULL)) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {
         dpmf_status status = dpmf_design_create(workload, &how, &design);
         if (status != DPMF_OK) code = fail_status(status, NULL);
     }
-    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) code = plan_exact(given, design, &exact);
+    end_later();
+    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) code = save_chosen(design, option_text(given, OPTION_OUT));
     if (code == 0) code = print_design(given, design, &exact);
     dpmf_design_free(design);

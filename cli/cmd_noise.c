@@ -23,6 +23,8 @@ typedef struct request {
     dpmf_noise *noise;
     char *rows;      /* memory for `at_once` of them */
     int64_t at_once; /* rows made before they are written; 1 with a state file */
+    bool kept;       /* a state file records the rows */
+    bool unfinished; /* a signal ends the program in the middle of a row; else it finishes the row */
     bool explained;  /* the notes on stderr have been printed */
 } request;
 
@@ -78,6 +80,7 @@ static void read_options(const arguments *given, request *r) {
     r->options.key_file = given->text[OPTION_KEY_FILE];
     r->options.rows_may_repeat = option_given(given, OPTION_NO_STATE);
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
+    r->kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
     r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
 }
@@ -142,15 +145,33 @@ static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
 
-static int open_noise(request *r) {
+/*
+ * Does a signal end the program before the row that is being made is out? The output has whole rows either way. But a
+ * state file has recorded the row, and whoever reads a pipe would then have to ask for it with --replay: so a row that
+ * takes a moment is finished.
+ */
+static bool leaves_unfinished(const request *r, uint64_t bytes) {
+    return !r->kept || r->given->text[OPTION_OUT] != NULL || bytes > (uint64_t)1 << 26;
+}
+
+/* To the first row, which may take the making of those before it. */
+static dpmf_status go_to_first(const request *r, const row_output *out) {
+    if (!end_at_once(rows_left_behind(out))) return DPMF_ERROR_CANCELLED;
+    const dpmf_status status = dpmf_noise_seek(r->noise, r->first);
+    end_later();
+    return status;
+}
+
+static int open_noise(request *r, const row_output *out) {
     uint8_t key[DPMF_KEY_SIZE];
     uint64_t bytes = 0;
     /* What can be refused is refused before a key file is made. */
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
+    r->unfinished = leaves_unfinished(r, bytes);
     if (status == DPMF_OK) status = get_key(r->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status = dpmf_noise_create(r->mechanism, r->dim, r->given->number[OPTION_CLIP], key, &r->options, &r->noise);
-    if (status == DPMF_OK) status = dpmf_noise_seek(r->noise, r->first);
+    if (status == DPMF_OK) status = go_to_first(r, out);
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0) code = enter_ledger(r, key);
     dpmf_key_wipe(key);
@@ -160,8 +181,7 @@ static int open_noise(request *r) {
 /* Rows are made some at a time, so that short ones do not each cost a system call. */
 static int allocate_rows(request *r) {
     const int64_t row = r->count * (int64_t)r->number_size, together = 1 << 20;
-    const bool kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
-    r->at_once = kept || row >= together ? 1 : together / row;
+    r->at_once = r->kept || row >= together ? 1 : together / row;
     if (r->at_once > r->last - r->first) r->at_once = r->last - r->first;
     r->rows = allocate(r->at_once, row);
     return r->rows != NULL ? 0 : fail_memory();
@@ -201,8 +221,10 @@ static int write_rows(request *r, row_output *out) {
     for (int64_t t = r->first; code == 0 && t < r->last;) {
         int64_t some = r->last - t < r->at_once ? r->last - t : r->at_once;
         for (int64_t i = 0; i < some; ++i) {
-            if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
+            if (r->unfinished ? !end_at_once(rows_left_behind(out)) : interrupted())
+                return fail(EXIT_CANCELLED, "cancelled");
             dpmf_status status = dpmf_noise_next(r->noise, r->rows + (size_t)i * row);
+            end_later();
             if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
         }
         code = rows_write(out, r->rows, (size_t)some * row);
@@ -257,7 +279,7 @@ static int make_rows(request *r) {
     if (path == NULL && isatty(STDOUT_FILENO) != 0)
         return fail(EXIT_USAGE, "standard output is a terminal, and rows are bytes: use --out FILE, or a pipe");
     int code = rows_open(path, true, &out);
-    if (code == 0) code = open_noise(r);
+    if (code == 0) code = open_noise(r, &out);
     if (code == 0) code = allocate_rows(r);
     if (code == 0) code = write_rows(r, &out);
     if (code == 0) code = rows_finish(&out);

@@ -137,8 +137,10 @@ typedef struct target {
 static int optimize(const arguments *given, const target *to, problem *p, optimized *o) {
     dpmf_optimize_options how = options_of(given, p);
     double start = seconds_now();
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a factorization does not ask for long */
     dpmf_status status = dpmf_optimize(option_text(given, OPTION_FAMILY), to->workload, to->participation, &how,
                                        &p->own_strategy, &o->result);
+    end_later();
     o->seconds = seconds_now() - start;
     p->strategy = p->own_strategy;
     if (status != DPMF_OK) return fail_status(status, NULL);

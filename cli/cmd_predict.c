@@ -103,7 +103,7 @@ static int print(const arguments *given, const prediction *p) {
 
 int cmd_predict(const arguments *given) {
     prediction p = {.data.given = given};
-    int code = training_test_data(&p.data, &p.labelled);
+    int code = end_at_once(NULL) ? training_test_data(&p.data, &p.labelled) : fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) code = read_weights(given, &p);
     if (code == 0) code = answer(given, &p);
     if (code == 0) code = print(given, &p);

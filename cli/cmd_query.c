@@ -5,6 +5,7 @@
  */
 #include "options/verbs.h"
 #include "output.h"
+#include "progress.h"
 #include "released.h"
 
 #include <math.h>
@@ -136,6 +137,7 @@ static int check_usage(const arguments *given) {
 int cmd_query(const arguments *given) {
     released r = {0};
     int code = check_usage(given);
+    if (code == 0 && !end_at_once(NULL)) code = fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     if (code == 0) code = released_read(given, &r);
     if (code == 0) code = option_given(given, OPTION_RANGE) ? answer_range(given, &r) : answer_all(given, &r);
     released_free(&r);

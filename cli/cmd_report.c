@@ -41,6 +41,7 @@ int cmd_report(const arguments *given) {
     report r = {.given = given, .run = run_with((int)given->count[OPTION_THREADS])};
     text_buffer t = {0};
     if (!option_given(given, OPTION_OUT)) return fail(EXIT_USAGE, "--out is required: -o PAGE.html, the page to write");
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until page_write */
     if (option_given(given, OPTION_MECHANISM)) return report_on_stream(given);
     const char *slash = strrchr(given->operand, '/');
     r.name = slash != NULL ? slash + 1 : given->operand;

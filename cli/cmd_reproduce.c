@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/verbs.h"
 #include "output.h"
+#include "progress.h"
 #include "reproduce/reproduce.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ int cmd_reproduce(const arguments *given) {
     if (table == NULL && strcmp(given->operand, "all") != 0) return refuse_name(given->operand);
     if (option_given(given, OPTION_JSON) && option_given(given, OPTION_MARKDOWN))
         return fail(EXIT_USAGE, "reproduce takes only one of --json and --markdown");
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     int64_t count = count_cells(table);
     cell *cells = allocate(count, sizeof *cells);
     if (cells == NULL) return fail_memory();

@@ -178,9 +178,17 @@ static int enter_ledger(training *t) {
     return code;
 }
 
+/* Nothing has been written yet. Several processes are stopped together, where they ask each other. */
+static int read_data(training *t) {
+    if (training_together == NULL && !end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
+    int code = training_data(t);
+    end_later();
+    return code;
+}
+
 static int prepare_training(training *t) {
     const training_team *team = training_together;
-    int code = all(training_data(t));
+    int code = all(read_data(t));
     if (code == 0) code = get_mechanism(t);
     if (code != 0) return code;
     code = find_state(t);

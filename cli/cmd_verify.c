@@ -108,6 +108,7 @@ static int verify_ledger(const arguments *given) {
 }
 
 int cmd_verify(const arguments *given) {
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     if (ledger_is(given->operand)) return verify_ledger(given);
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_verification *verification = NULL;

@@ -146,6 +146,7 @@ void text_free(text_buffer *t) {
 }
 
 int text_print(const text_buffer *t) {
+    end_later(); /* the answer is printed whole */
     if (t->failed) return fail_memory();
     progress_clear();
     /* Some file systems only report a full disk when the file is closed. */

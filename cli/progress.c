@@ -13,21 +13,29 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stop_asked, ends_at_once;
-static bool line_shown;
+static volatile sig_atomic_t stop_asked, ends_at_once, line_shown;
+static const char *volatile left_behind; /* NULL, or a file to remove when the program ends at once */
 static double last_shown = -1.0;
 
 static void ask_stop(int number) {
-    static const char MESSAGE[] = "dpmf: cancelled\n";
+    static const char CLEAR[] = "\r\033[K", MESSAGE[] = "dpmf: cancelled\n";
     (void)number;
     stop_asked = 1;
     if (!ends_at_once) return;
+    if (left_behind != NULL) unlink(left_behind);
+    if (line_shown && write(STDERR_FILENO, CLEAR, sizeof CLEAR - 1) < 0) {}
     if (write(STDERR_FILENO, MESSAGE, sizeof MESSAGE - 1) < 0) {} /* nobody reads it: then the exit code alone tells */
     _exit(EXIT_CANCELLED);
 }
 
-void end_at_once(void) {
+bool end_at_once(const char *leaving) {
+    left_behind = leaving;
     ends_at_once = 1;
+    return !interrupted();
+}
+
+void end_later(void) {
+    ends_at_once = 0;
 }
 
 void watch_signals(void) {
@@ -98,7 +106,7 @@ void progress_show(const char *what, double done) {
             fprintf(stderr, "dpmf: %.70s\n", what);
         return;
     }
-    line_shown = true;
+    line_shown = 1;
     if (done >= 0.0) {
         static const char full[] = "##############################", empty[] = "..............................";
         int filled = done >= 1.0 ? 30 : (int)(30.0 * done);
@@ -127,5 +135,5 @@ void progress_clear(void) {
     if (!line_shown) return;
     fputs("\r\033[K", stderr);
     fflush(stderr);
-    line_shown = false;
+    line_shown = 0;
 }

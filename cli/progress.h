@@ -10,8 +10,14 @@
 /* Takes over SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
 void watch_signals(void);
 
-/* From now on one of them ends the program at once: for work that polls nothing and leaves nothing half-written. */
-void end_at_once(void);
+/*
+ * From now on one of them ends the program at once, and removes the file `leaving` (NULL: none), which must stay: for work
+ * that may not ask for long and leaves nothing half-written. False if one came before: then the caller stops.
+ */
+bool end_at_once(const char *leaving);
+
+/* From now on they are only noted again: before anything is written that should be whole. rows_open and text_print call it. */
+void end_later(void);
 
 /* Has one of them asked to stop? */
 bool interrupted(void);

@@ -103,6 +103,7 @@ static int name_file(row_output *out) {
 int rows_open(const char *path, bool secret, row_output *out) {
     struct stat info;
     char shown[SHOWN];
+    end_later();
     *out = (row_output){.file = STDOUT_FILENO, .path = path};
     if (path == NULL) return 0;
     out->file = -1;
@@ -162,6 +163,10 @@ int rows_finish(row_output *out) {
     free(out->temporary);
     out->temporary = NULL;
     return 0;
+}
+
+const char *rows_left_behind(const row_output *out) {
+    return out->named ? out->temporary : NULL;
 }
 
 void rows_close(row_output *out) {

@@ -26,6 +26,9 @@ int rows_write(row_output *out, const void *bytes, size_t size);
 /* Syncs and gives the file its name; closes standard output. */
 int rows_finish(row_output *out);
 
+/* A file to be removed if the program ends at once, or NULL. */
+const char *rows_left_behind(const row_output *out);
+
 /* Removes what is not complete; after rows_finish nothing is left to do. */
 void rows_close(row_output *out);
 

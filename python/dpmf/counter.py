@@ -167,10 +167,11 @@ class Counter(Object):
 
     def _count(self, values: np.ndarray) -> "Tuple[np.ndarray, np.ndarray]":
         sums = np.empty_like(values)
-        with self._lock, interruptible():
-            first = self.step
-            c.dpmf_counter_add(self._handle, len(values), doubles(values), doubles(sums))
-            return sums, self._deviations(first, len(values))
+        with self._lock:
+            deviations = self._deviations(self.step, len(values))  # first: an interrupt in it finds nothing counted
+            with interruptible():
+                c.dpmf_counter_add(self._handle, len(values), doubles(values), doubles(sums))
+        return sums, deviations
 
     def _deviations(self, first: int, rows: int) -> np.ndarray:
         error, pointer = c.dpmf_counter_error, self._handle

@@ -231,6 +231,26 @@ class Streams(NoiseCase):
             self.assertTrue(err.endswith("dpmf: cancelled\n"), err)
             self.assertEqual(self.left_behind(), ["m"])
 
+    def test_an_interrupt_in_a_long_row_keeps_it_reserved(self):
+        """The row that was not finished is not in the output; the state file has it, and gives it when it is asked for again."""
+        self.ok("evaluate", "--steps", 1000, "--family", "bsr", "--bands", 5, "--bound", "none", "-o", self.file)
+        key = ["--key-file", self.path("k")]
+        command = [DPMF, "noise", self.file, "--dim", "4000003", *key]
+        with subprocess.Popen([*command, "--rows", "0:1000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+            size = len(child.stdout.read(20000000))  # a row and a part of the next
+            child.send_signal(signal.SIGINT)
+            size += sum(map(len, iter(lambda: child.stdout.read(1 << 20), b"")))
+        whole, rest = divmod(size, 4 * 4000003)
+        self.assertEqual((child.returncode, rest), (130, 0))
+        self.no("replay", *command[2:], "--rows", "%d:%d" % (whole - 1, whole))
+        rows = "%d:%d" % (whole - 1, whole + 1)
+        with open(self.path("again"), "wb") as again, open(self.path("fresh"), "wb") as fresh:
+            self.assertEqual(noise(*command[2:], "--rows", rows, "--replay", stdout=again)[0], 0)
+            self.assertEqual(noise(*command[2:], "--rows", rows, "--no-state", stdout=fresh)[0], 0)
+        with open(self.path("again"), "rb") as again, open(self.path("fresh"), "rb") as fresh:
+            self.assertEqual(again.read(), fresh.read())
+        self.assertEqual(self.left_behind(), ["again", "fresh", "k", "k.state", "m"])
+
     def test_a_dry_run_says_the_memory_and_makes_nothing(self):
         words = self.ok("noise", self.file, "--dim", "1M", "--dry-run", "--key-file", self.path("k"), "--state",
                         self.path("s"))
