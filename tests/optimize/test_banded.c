@@ -145,7 +145,7 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
         assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
         double total = weighted(&pass, rows, even, squares);
         dpmf_i_optimize_banded_backward(&pass, rows, even, d, slopes);
-        check_ok(dpmf_i_optimize_banded_bound(&pass, &class_, rows, d, slopes, &lower));
+        check_ok(dpmf_i_optimize_banded_bound(&pass, &class_, rows, d, slopes, even, &lower));
         assert_true(total >= optimum * (1 - 1e-9));
         assert_true(lower > 0 && lower <= optimum * (1 + 1e-9));
         gap[i] = 1 - lower / optimum;
@@ -164,6 +164,38 @@ static void test_the_bound_of_banded_strategies_holds(void **state) {
     for (int i = 0; i < WORKLOADS_COUNT; i++) {
         check_bound(WORKLOADS[i], "single", 30, 5);
         check_bound(WORKLOADS[i], "cyclic:3,10", 30, 10);
+        check_bound(WORKLOADS[i], "cyclic:4,9", 31, 4);
+    }
+}
+
+/*
+ * Weights of many orders of magnitude make the best C nearly singular: what a search finds is never below a bound, also one
+ * of another search.
+ */
+static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
+    (void)state;
+    static const char *const WHO[] = {"single", "cyclic:3,6", "minsep:2,6"};
+    enum { N = 18 };
+    for (int i = 0; i < 12; i++) {
+        double weights[N], low = 0, up = INFINITY;
+        for (int t = 0; t < N; t++)
+            weights[t] = t == 10 || t == 15 || t == 17 ? 6 : pow(10, -4 - 4 * (i / 3));
+        for (int k = 0; k < 4; k++) {
+            static const double TOLERANCES[4] = {1e-10, 1e-6, 1e-3, 0.1};
+            dpmf_optimize_options options = {.bands = 4, .tolerance = TOLERANCES[k], .weights = weights};
+            dpmf_workload *a = workload("momentum:0.9", N);
+            dpmf_participation *p = participation(WHO[i % 3], N);
+            dpmf_strategy *found = NULL;
+            dpmf_optimization result = {0};
+            check_ok(dpmf_i_optimize_banded(&(const dpmf_i_optimize_task){a, p, &options}, &found, &result));
+            low = fmax(low, result.optimum_lower);
+            up = fmin(up, result.optimum_upper);
+            dpmf_strategy_free(found);
+            dpmf_workload_free(a);
+            dpmf_participation_free(p);
+        }
+        assert_true(low > 0 || i >= 9);      /* with weights from 6 to 1e-16 double precision leaves none */
+        assert_true(low <= up * (1 + 1e-9)); /* the loss of a C that is nearly singular has rounding of its own */
     }
 }
 
@@ -273,6 +305,7 @@ int main(void) {
         cmocka_unit_test(test_banded_optima_of_several_participations_are_the_known_ones),
         cmocka_unit_test(test_a_weighted_banded_optimum_is_certified),
         cmocka_unit_test(test_the_bound_of_banded_strategies_holds),
+        cmocka_unit_test(test_the_bound_holds_for_weights_of_many_orders),
         cmocka_unit_test(test_free_column_norms_gain_as_soon_as_a_unit_returns),
         cmocka_unit_test(test_bands_out_of_range_and_shuffled_epochs_are_refused),
         cmocka_unit_test(test_the_banded_optimizer_may_be_cancelled),

@@ -27,7 +27,7 @@
 
 enum {
     FIRST_STEPS = 20,   /* before the scales are right */
-    LOOK_STEPS = 25,    /* from one bound to the next, at most */
+    LOOK_STEPS = 25,    /* from one bound to the next, at most, and a tenth of all: one bound costs as much as five */
     WINDOW_STEPS = 300, /* with the same scales, if there are windows */
     SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
     FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
@@ -60,7 +60,7 @@ typedef struct problem {
     double tolerance;            /* RMS: of the gap */
     double gap;                  /* of the squares, at the last look */
     double look;                 /* RMS: the gap is looked at when |gradient| has fallen below this, */
-    int looked;                  /* or LOOK_STEPS steps after the last look */
+    int looked, steps;           /* or LOOK_STEPS and a tenth of all steps after the last look */
 } problem;
 
 static void problem_free(problem *s) {
@@ -171,8 +171,8 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, &low));
-    low = fmin(low, total); /* rounding */
+    TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+    low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
     s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
         low /= sum;
@@ -195,7 +195,7 @@ static int near_enough(const problem *s, double tolerance) {
 /* The gap is a number times |gradient|^2 near the optimum: the number is measured and says when to look at it again. */
 static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
     problem *s = context;
-    if (++s->looked < LOOK_STEPS && gradient > s->look) return DPMF_OK;
+    if (++s->looked < LOOK_STEPS + ++s->steps / 10 && gradient > s->look) return DPMF_OK;
     TRY(certify_rows(s, x));
     s->look = gradient * fmin(0.8, sqrt(0.6 * s->tolerance / s->gap));
     s->looked = 0;

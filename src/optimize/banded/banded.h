@@ -111,11 +111,12 @@ double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *class_, 
 
 /*
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
- * the slopes of its backward pass. 0 if C says nothing in double precision.
+ * the slopes of its backward pass for the weights p > 0. 0 if C says nothing in double precision.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_banded_pass *pass,
                                                          dpmf_i_optimize_banded_class *class_, const double *rows,
-                                                         const double *d, const double *slopes, double *lower);
+                                                         const double *d, const double *slopes, const double *weights,
+                                                         double *lower);
 
 /* ---- starting points (optimize/banded/start.c) ---- */
 
