@@ -236,19 +236,19 @@ static dpmf_status fill_gradient(tuner *u, double *x, double here, model *m, int
 /* The Hessian that agrees with how the gradient changed over a step (BFGS), unless that shows no curvature. */
 static void update_hessian(const double *step, const double *before, model *m) {
     const int n = m->count;
-    double hs[UNKNOWNS_MAX], shs = 0, sy = 0;
+    double hs[UNKNOWNS_MAX], curve = 0, sy = 0;
     for (int i = 0; i < n; i++) {
         hs[i] = 0;
         for (int j = 0; j < n; j++)
             hs[i] += m->hessian[i * n + j] * step[j];
-        shs += step[i] * hs[i];
+        curve += step[i] * hs[i];
         sy += step[i] * (m->gradient[i] - before[i]);
     }
-    if (!(sy > 0.1 * shs && shs > 0)) return;
+    if (!(sy > 0.1 * curve && curve > 0)) return;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
             m->hessian[i * n + j] +=
-                (m->gradient[i] - before[i]) * (m->gradient[j] - before[j]) / sy - hs[i] * hs[j] / shs;
+                (m->gradient[i] - before[i]) * (m->gradient[j] - before[j]) / sy - hs[i] * hs[j] / curve;
     for (int i = 0; i < n; i++)
         m->scale[i] = sqrt(fmax(m->hessian[i * n + i], 1e-300));
 }
