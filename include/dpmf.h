@@ -831,8 +831,9 @@ typedef struct dpmf_privacy {
     int64_t compositions;       /* as accounted for: ceil(steps/B) for block-cyclic */
     double probability;         /* as accounted for */
     const char *method;         /* a string constant */
-    int slack_met;              /* 0: the bound holds, but may be looser than wanted */
-    double without_sampling;    /* epsilon at the same delta if the sampling were known; 0: there is none */
+    int slack_met; /* 0: the bound holds, but may be looser than wanted. 1 is proven for the Fourier sum; by other methods it
+                      is their own estimate of their error */
+    double without_sampling; /* epsilon at the same delta if the sampling were known; 0: there is none */
 } dpmf_privacy;
 
 /* epsilon of sigma at delta, delta of sigma at epsilon, the least sigma for both. NULL options: the defaults. */

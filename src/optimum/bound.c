@@ -85,8 +85,8 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
-    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum",
-    [FORETOLD_BOTH] = EPOCHS_TEXT ", foretold by shorter epochs; not known how near to the optimum",
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, extrapolated from shorter epochs; not known how near to the optimum",
+    [FORETOLD_BOTH] = EPOCHS_TEXT ", extrapolated from shorter epochs; not known how near to the optimum",
     [CONTAINED] =
         EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
 
@@ -98,8 +98,11 @@ static int is_of_epochs(const char *scope) {
 static const struct {
     int scope;
     const char *text;
-} EARLIER[] = {{FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs"},
-               {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
+} EARLIER[] = {
+    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs"},
+    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum"},
+    {FORETOLD_BOTH, EPOCHS_TEXT ", foretold by shorter epochs; not known how near to the optimum"},
+    {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
 enum { EARLIER_COUNT = sizeof EARLIER / sizeof EARLIER[0] };
 
 const char *dpmf_i_optimum_lower_bound_scope(const char *text) {

@@ -262,6 +262,23 @@ static void test_losses_keep_the_published_upper_bounds(void **unused) {
 
 /* ---- several participations ---- */
 
+/* Mechanism files carry the scope: words that were used once must still be read. */
+static void test_the_scopes_of_earlier_files_are_known(void **unused) {
+#define DUAL "any mechanism (contributions of k or more coordinates): dual of the optimum"
+    static const char *const known[] = {
+        DUAL " for the RMS loss, extrapolated from shorter epochs; not known how near to the optimum",
+        DUAL " for the RMS loss, foretold by shorter epochs; not known how near to the optimum",
+        DUAL ", foretold by shorter epochs; not known how near to the optimum",
+        DUAL " for the RMS loss, foretold by shorter epochs",
+        DUAL " under cyclic participation, which is part of this one",
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_string_equal(dpmf_i_optimum_lower_bound_scope(known[i]), known[i]);
+    assert_null(dpmf_i_optimum_lower_bound_scope(DUAL ", guessed"));
+#undef DUAL
+}
+
 /* The optima of prefix sums: n = 2000, (20,100), total 653163.05; n = 6, (3,2), total 41.743 (Choquette-Choo et al.
  * 2023). */
 static void test_bounds_of_several_participations_are_the_known_ones(void **unused) {
@@ -270,7 +287,7 @@ static void test_bounds_of_several_participations_are_the_known_ones(void **unus
     assert_just_below(b.rms_loss * b.rms_loss * 2000, 653163.05, 0.003);
     /* above one unit's contribution, 20, and below the max loss of the RMS optimum */
     assert_true(b.max_loss > 21.6 && b.max_loss < 26.637682);
-    assert_non_null(strstr(b.scope, "foretold by shorter epochs"));
+    assert_non_null(strstr(b.scope, "extrapolated from shorter epochs"));
     dpmf_lower_bound other = prefix_bound(2000, "shuffled:20,100");
     assert_true(other.rms_loss == b.rms_loss && other.max_loss == b.max_loss);
     assert_non_null(strstr(other.scope, "which is part of this one"));
@@ -500,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_the_bound_is_above_the_published_ones),
         cmocka_unit_test(test_losses_keep_the_published_upper_bounds),
         cmocka_unit_test(test_the_bound_is_the_least_loss_of_all_mechanisms),
+        cmocka_unit_test(test_the_scopes_of_earlier_files_are_known),
         cmocka_unit_test(test_bounds_of_several_participations_are_the_known_ones),
         cmocka_unit_test(test_no_random_mechanism_is_below_the_bound),
         cmocka_unit_test(test_independent_noise_attains_the_bound_of_the_identity),
