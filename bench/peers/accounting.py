@@ -63,7 +63,8 @@ def main(program):
     rows, ratios, looser, below = [], [], 0, 0
     pld_epsilon(1.0, {"probability": 0.01, "steps": 10, "delta": 1e-5})  # warm-up: imports, first FFT plans
     for query in csv.DictReader(io.StringIO(out)):
-        name = "sigma=%(sigma)s q=%(probability)s n=%(steps)s delta=%(delta)s" % query
+        name = "sigma=%g q=%g n=%s delta=%g" % (float(query["sigma"]), float(query["probability"]), query["steps"],
+                                                float(query["delta"]))
         ours = float(query["calibrate_seconds"])
         print(name, flush=True)
         sigma, seconds = timed(pld_sigma, query)
@@ -75,13 +76,14 @@ def main(program):
             below += epsilon < float(query["epsilon"]) * (1 - 1e-6)  # below the true value: no bound
         rows += [["accounting", name + " calibrate", "%.4g" % ours, "dp-accounting PLD", "%.4g" % seconds,
                   "%.4g" % (seconds / ours), "sigma %.9g / %.9g" % (float(query["calibrated_sigma"]), sigma)],
-                 ["accounting", name + " epsilon", query["epsilon_seconds"], "Opacus PRV", "%.4g" % prv_seconds,
+                 ["accounting", name + " epsilon", "%.4g" % float(query["epsilon_seconds"]), "Opacus PRV", "%.4g" % prv_seconds,
                   "%.4g" % (prv_seconds / float(query["epsilon_seconds"])),
                   "epsilon about %.9g ours %.9g PLD %.9g PRV %.9g" % (float(query["epsilon"]),
                                                                      float(query["epsilon_certified"]), epsilon,
                                                                      prv_value)]]
         print("   ours %.4g s, PLD %.4g s: %.0f times; epsilon ours %.7g, PLD %.7g, PRV %.7g (%.3g s)" %
               (ours, seconds, ratios[-1], float(query["epsilon_certified"]), epsilon, prv_value, prv_seconds), flush=True)
+        results.replace("accounting", rows)  # a run that is stopped keeps what it has
     rows.append(["accounting", "calibrate, median of thirty", "", "dp-accounting PLD", "", "%.4g" % statistics.median(ratios),
                  "goal >= 100; looser than PLD in %d of thirty, in %d of them PLD is below the true value" % (looser, below)])
     results.replace("accounting", rows)
