@@ -154,6 +154,7 @@ done:
 }
 
 void dpmf_i_optimize_tvblt_meter_weigh(const problem *p, meter *m) {
+    if (m->phi == NULL) return;
     for (int64_t t = 0; t < p->steps; t++) {
         const double e = p->p == NULL ? 1 : 1 / p->p[t], a = p->q[3 * t];
         const double one = t + 1 < p->steps ? p->q[3 * (t + 1) + 1] : 0;
