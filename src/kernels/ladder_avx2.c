@@ -2,6 +2,7 @@
 /* The ladders for avx2; compiled with that instruction set switched on (CMakeLists.txt). */
 #include "kernels/ladder.h"
 extern const dpmf_i_kernels_ladder_set dpmf_i_kernels_ladder_avx2;
+#define KERNEL_BYTES 32
 #define KERNEL_SET dpmf_i_kernels_ladder_avx2
 #define KERNEL_NAME "avx2"
 #include "kernels/ladder_body.inc"

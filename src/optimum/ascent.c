@@ -90,12 +90,13 @@ static void read_weights(int64_t n, const double *x, double *weights) {
 /* The largest (a + floor)/b; infinite if one of them is not a number: a bound must not overlook it. */
 static double largest_ratio(int64_t n, const double *a, const double *b, double floor_) {
     double ratio = 0;
+    int known = 1;
     for (int64_t i = 0; i < n; i++) {
-        double here = (a[i] + floor_) / b[i];
-        if (!(here >= 0)) return INFINITY;
-        ratio = fmax(ratio, here);
+        const double here = (a[i] + floor_) / b[i];
+        known &= here >= 0;
+        ratio = here > ratio ? here : ratio;
     }
-    return ratio;
+    return known ? ratio : INFINITY;
 }
 
 static void keep_best(dpmf_i_optimum_ascent *s, double sum) {
@@ -105,11 +106,11 @@ static void keep_best(dpmf_i_optimum_ascent *s, double sum) {
     if (s->p != NULL) memcpy(s->best_p, s->p, (size_t)s->n * sizeof *s->p);
 }
 
-/* The upper bound if every entry of phi were off by `floor_` at most and `error`, relative. */
-static double upper_bound(const dpmf_i_optimum_ascent *s, double sum, double floor_, double error) {
+/* The upper bound if every entry of phi were off by `floor_` at most. */
+static double upper_bound(const dpmf_i_optimum_ascent *s, double sum, double floor_) {
     double most = largest_ratio(s->n, s->columns, s->v, floor_), other = sum / (double)s->n;
     if (s->max_loss) other = s->mirrored ? most : largest_ratio(s->n, s->rows, s->p, floor_);
-    double upper = sqrt(most * other) * (1 + error);
+    const double upper = sqrt(most * other);
     return upper >= 0 ? upper : INFINITY;
 }
 
@@ -124,10 +125,13 @@ static dpmf_status evaluate_phi(dpmf_i_optimum_ascent *s, const double *y, doubl
     TRY(dpmf_i_optimum_phi_eval(s->phi, s->v, s->p, tolerance, 0, s->columns, s->rows, &s->error));
     s->evaluations++;
     double sum = dpmf_i_base_sum(n, s->columns), bare = s->max_loss ? sum : sum / sqrt((double)n);
-    double lower = bare * (1 - s->error), upper = upper_bound(s, sum, dpmf_i_optimum_phi_floor(s->phi), s->error);
+    const double floor_ = dpmf_i_optimum_phi_floor(s->phi), bare_upper = upper_bound(s, sum, 0);
+    double lower = bare * (1 - s->error);
+    double upper = (floor_ > 0 ? upper_bound(s, sum, floor_) : bare_upper) * (1 + s->error);
+    if (!(upper >= 0)) upper = INFINITY;
     if (!(lower > 0 && isfinite(lower))) lower = 0;
     s->here = gap(lower, upper);
-    s->spread = gap(bare, upper_bound(s, sum, 0, 0));
+    s->spread = gap(bare, bare_upper);
     if (upper < s->upper) keep_best(s, sum);
     s->upper = fmin(s->upper, upper);
     s->lower = fmax(s->lower, lower);
@@ -158,17 +162,25 @@ static double objective(const dpmf_i_optimum_ascent *s, const double *y, double 
 
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
 static double least(const dpmf_i_optimum_ascent *s, const double *x, double barrier) {
-    return 0.5 * sqrt(barrier / (double)s->n) * dpmf_i_base_norm(s->n, x);
+    return barrier > 0 ? 0.5 * sqrt(barrier / (double)s->n) * dpmf_i_base_norm(s->n, x) : 0;
+}
+
+/* b if a is no number. */
+static double larger(double a, double b) {
+    return a > b ? a : b;
 }
 
 /* From y to s->next along the direction, every unknown within CHANGE_MAX of itself; how the objective should change. */
 static double move(dpmf_i_optimum_ascent *s, double length, double barrier) {
-    double change = 0, bottom = 0;
-    for (int64_t i = 0; i < s->unknowns; i++) {
-        if (i % s->n == 0) bottom = least(s, s->y + i, barrier);
-        double y = s->y[i], next = y + length * s->direction[i];
-        s->next[i] = fmin(fmax(next, fmax(y / CHANGE_MAX, bottom)), y * CHANGE_MAX);
-        change += s->gradient[i] * (s->next[i] - y);
+    double change = 0;
+    for (int64_t part = 0; part < s->unknowns; part += s->n) {
+        const double bottom = least(s, s->y + part, barrier);
+        for (int64_t i = part; i < part + s->n; i++) {
+            const double y = s->y[i], low = larger(y / CHANGE_MAX, bottom), high = y * CHANGE_MAX;
+            const double next = larger(y + length * s->direction[i], low);
+            s->next[i] = next < high ? next : high;
+            change += s->gradient[i] * (s->next[i] - y);
+        }
     }
     return change;
 }
@@ -207,7 +219,7 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfg
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
         double bottom = least(s, s->y + part, barrier);
         for (int64_t i = part; i < part + s->n; i++)
-            s->y[i] = fmax(s->y[i], bottom);
+            s->y[i] = larger(s->y[i], bottom);
     }
     dpmf_i_optimum_phi_watch(s->phi, s->run, 0);
     TRY(evaluate_phi(s, s->y, fmax(finest, 1e-4)));

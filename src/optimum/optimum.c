@@ -108,10 +108,13 @@ static void scale_start(dpmf_i_optimum_ascent *s) {
     }
 }
 
-/* wrong: NULL, or room for what stretching got wrong here, for v and then p; then this run is itself a coarse one. */
+/*
+ * wrong: NULL, or room for what stretching got wrong here, for v and then p; then this run is itself a coarse one. phi: NULL, or
+ * where the map goes that was climbed with, for the caller to free.
+ */
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, dpmf_i_base_pool *pool, int coarse, double *wrong,
-                            dpmf_i_optimum *out);
+                            dpmf_i_optimum_phi **phi, dpmf_i_optimum *out);
 
 /* stretched: NULL, or where y goes as it was stretched. */
 static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_optimum_ascent *s, double tolerance,
@@ -129,7 +132,7 @@ static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_optimum_ascent *s
     }
     if (is_long) TRY_DONE(dpmf_i_base_alloc_doubles(2 * coarse->steps, "the ends of a coarse run", &wrong));
     TRY_DONE(solve_on(coarse, s->max_loss, weights, fmax(tolerance, is_long ? COARSE_TOLERANCE_LONG : COARSE_TOLERANCE),
-                      s->run, pool, 1, wrong, &found));
+                      s->run, pool, 1, wrong, NULL, &found));
     stretch(s->n, coarse->steps, found.v, s->y);
     if (s->unknowns > s->n) stretch(s->n, coarse->steps, found.p, s->y + s->n);
     if (stretched != NULL) memcpy(stretched, s->y, (size_t)s->unknowns * sizeof *stretched);
@@ -146,7 +149,7 @@ done:
 
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, dpmf_i_base_pool *pool, int coarse, double *wrong,
-                            dpmf_i_optimum *out) {
+                            dpmf_i_optimum_phi **phi, dpmf_i_optimum *out) {
     dpmf_i_optimum_ascent s = {0};
     dpmf_status status = DPMF_OK;
     int near = a->form == DPMF_I_WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
@@ -166,6 +169,10 @@ static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *
                             .iterations = s.evaluations,
                             .converged = dpmf_i_optimum_ascent_gap(&s) <= tolerance};
     s.best_v = s.best_p = NULL;
+    if (phi != NULL) {
+        *phi = s.phi;
+        s.phi = NULL;
+    }
 done:
     dpmf_i_optimum_ascent_free(&s);
     return status;
@@ -192,7 +199,7 @@ dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, co
     /* threads do not pay below a few thousand steps */
     int threads = workload->steps < 4096 ? 1 : run == NULL ? 0 : run->threads;
     TRY(dpmf_i_base_pool_create(threads, &pool));
-    dpmf_status status = solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, out);
+    dpmf_status status = solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, NULL, out);
     dpmf_i_base_pool_free(pool);
     return status;
 }
@@ -206,15 +213,12 @@ dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, co
 static const double SHORT_RMS = 3e-3, SHORT_MAX = 1e-2, SHORT_RULE = 2e-8;
 
 /* The dual at v and p, scaled to the sum 1, by a rule that takes nothing from it. */
-static dpmf_status value_of_dual(const dpmf_workload *a, int max_loss, const double *p, const dpmf_run *run,
-                                 dpmf_i_base_pool *pool, double *v, double *lower) {
-    dpmf_i_optimum_phi *phi = NULL;
+static dpmf_status value_of_dual(int64_t n, int max_loss, const double *p, const dpmf_run *run, dpmf_i_optimum_phi *phi,
+                                 double *v, double *lower) {
     double *columns = NULL, error = 0;
-    const int64_t n = a->steps;
     const double sum = dpmf_i_base_sum(n, v);
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_i_base_alloc_doubles(n, "a map of the weights", &columns));
-    TRY_DONE(dpmf_i_optimum_phi_create(a, pool, &phi));
     dpmf_i_optimum_phi_watch(phi, run, 1);
     for (int64_t t = 0; t < n; t++)
         v[t] /= sum;
@@ -223,7 +227,6 @@ static dpmf_status value_of_dual(const dpmf_workload *a, int max_loss, const dou
     const double value = dpmf_i_base_sum(n, columns) * (1 - error) / (max_loss ? 1 : sqrt((double)n));
     if (value > 0 && isfinite(value)) *lower = fmax(*lower, value);
 done:
-    dpmf_i_optimum_phi_free(phi);
     dpmf_i_base_free(columns);
     return status;
 }
@@ -231,15 +234,17 @@ done:
 dpmf_status dpmf_i_optimum_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                  const dpmf_run *run, double *lower) {
     dpmf_i_base_pool *pool = NULL;
+    dpmf_i_optimum_phi *phi = NULL;
     dpmf_i_optimum found = {0};
     const double tolerance = max_loss ? SHORT_MAX : SHORT_RMS;
     dpmf_status status = DPMF_OK;
     TRY(check_request(workload, max_loss, weights, tolerance));
     TRY(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
-    TRY_DONE(solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, &found));
+    TRY_DONE(solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, &phi, &found));
     *lower = found.lower;
-    TRY_DONE(value_of_dual(workload, max_loss, found.p, run, pool, found.v, lower));
+    TRY_DONE(value_of_dual(workload->steps, max_loss, found.p, run, phi, found.v, lower));
 done:
+    dpmf_i_optimum_phi_free(phi);
     dpmf_i_optimum_free(&found);
     dpmf_i_base_pool_free(pool);
     return status;

@@ -44,6 +44,7 @@ struct dpmf_i_optimum_phi {
     double r0, r1;
     double *q[3];                         /* bands of Q */
     double *scaled[2];                    /* one band: a^2 g and c^2 g; two: p alone */
+    int scaled_plainly;                   /* are these of no weights, not flipped? */
     dpmf_i_optimum_chain chain, reversed; /* two bands */
     double *vector;                       /* x of the power iteration */
     int has_vector;                       /* is it that of an earlier call? */
@@ -166,33 +167,39 @@ static dpmf_status power_step(dpmf_i_optimum_phi *f, const double *v, const doub
         largest = larger(largest, y[t] / f->vector[t]);
         top = larger(top, y[t]);
     }
-    for (int64_t t = 0; t < f->n; t++)
-        f->vector[t] = fmax(y[t] / top, 1e-200);
+    for (int64_t t = 0; t < f->n; t++) {
+        const double scaled = y[t] / top;
+        f->vector[t] = scaled > 1e-200 ? scaled : 1e-200;
+    }
     *ratio = largest;
     return DPMF_OK;
 }
 
-/* Row sums of |K| / v; with R, of |R^-1| |Q G Q'| |R^-T|, the inverses being geometric series. */
-static double gershgorin(dpmf_i_optimum_phi *f, const double *v, const double *p) {
+/* Row sums of |K| / v; with R, of |R^-1| |Q G Q'| |R^-T|, the inverses being geometric series. bands: q_bands. */
+static inline double gershgorin_of(dpmf_i_optimum_phi *f, const int bands, const double *v, const double *p) {
     int64_t n = f->n;
     double *x = f->work[0], *y = f->work[1], b = f->r1 / f->r0, largest = 0, carry = 0;
     for (int64_t t = n - 1; t >= 0; t--)
         x[t] = carry = 1 / f->r0 + fabs(b) * carry; /* |R^-T| 1 */
     for (int64_t u = 0; u < n; u++) {               /* |Q'| x, then g, kept per column u */
         double sum = 0;
-        for (int j = 0; j <= f->q_bands && u + j < n; j++)
+        for (int j = 0; j <= bands && u + j < n; j++)
             sum += fabs(f->q[j][u + j]) * x[u + j];
         y[u] = sum / (p == NULL ? 1 : p[u]);
     }
     carry = 0;
     for (int64_t t = 0; t < n; t++) { /* |Q| y, then |R^-1| */
         double sum = 0;
-        for (int j = 0; j <= f->q_bands && j <= t; j++)
+        for (int j = 0; j <= bands && j <= t; j++)
             sum += fabs(f->q[j][t]) * y[t - j];
         carry = sum / f->r0 + fabs(b) * carry;
         largest = larger(largest, carry / v[t]);
     }
     return largest;
+}
+
+static double gershgorin(dpmf_i_optimum_phi *f, const double *v, const double *p) {
+    return f->q_bands == 1 ? gershgorin_of(f, 1, v, p) : gershgorin_of(f, 2, v, p);
 }
 
 dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *f, const double *v, const double *p, double *low,
@@ -270,6 +277,9 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
 /* What the kernels take for weights p; `flip` for J A' J, whose band j of row t is A's at (n-1-t+j, n-1-t). */
 static void scale_bands(dpmf_i_optimum_phi *f, const double *p, int flip) {
     int64_t n = f->n;
+    const int plainly = p == NULL && !flip;
+    if (plainly && f->scaled_plainly) return;
+    f->scaled_plainly = plainly;
     for (int64_t t = 0; t < n && f->q_bands == 2; t++)
         f->scaled[0][t] = p == NULL ? 1 : flip ? p[n - 1 - t] : p[t];
     for (int64_t t = 0; t < n && f->q_bands == 1; t++) {
@@ -287,15 +297,18 @@ static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain
                                const dpmf_i_base_quadrature *rule, const double *v, double *out) {
     wave w = {.f = f, .rule = rule, .chain = chain, .v = v};
     int groups = (rule->count + DPMF_I_KERNELS_LADDER_LANES - 1) / DPMF_I_KERNELS_LADDER_LANES;
-    for (int64_t t = 0; t < f->n; t++)
-        out[t] = 0;
     for (w.first = 0; w.first < groups; w.first += f->width) {
         int items = groups - w.first < f->width ? groups - w.first : f->width;
         TRY(dpmf_i_base_progress(f->run, "optimum", f->done));
         TRY(dpmf_i_base_pool_run(f->pool, items, run_group, &w));
-        for (int i = 0; i < items; i++)
-            for (int64_t t = 0; t < f->n; t++)
-                out[t] += f->partial[i][t];
+        for (int i = 0; i < items; i++) {
+            const double *partial = f->partial[i];
+            if (w.first + i == 0)
+                memcpy(out, partial, (size_t)f->n * sizeof *out);
+            else
+                for (int64_t t = 0; t < f->n; t++)
+                    out[t] += partial[t];
+        }
     }
     for (int64_t t = 0; t < f->n; t++)
         out[t] *= v[t];

@@ -20,6 +20,12 @@ static void named_transpose(const dpmf_workload *w, const double *y, double *x) 
     }
 }
 
+static void prefix_transpose(int64_t n, const double *y, double *x) {
+    double sum = 0;
+    for (int64_t t = n - 1; t >= 0; t--)
+        x[t] = sum += y[t];
+}
+
 static void dense_transpose(const dpmf_workload *w, const double *y, double *x) {
     int64_t n = w->steps;
     for (int64_t u = 0; u < n; u++) { /* x_u needs y_t for t >= u only: in place is fine */
@@ -33,7 +39,9 @@ static void dense_transpose(const dpmf_workload *w, const double *y, double *x) 
 dpmf_status dpmf_i_workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
     if (w->form == DPMF_I_WORKLOAD_OPERATOR)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
-    if (w->form == DPMF_I_WORKLOAD_NAMED)
+    if (dpmf_i_workload_is_prefix(w))
+        prefix_transpose(w->steps, y, x);
+    else if (w->form == DPMF_I_WORKLOAD_NAMED)
         named_transpose(w, y, x);
     else
         dense_transpose(w, y, x);

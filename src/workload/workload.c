@@ -382,7 +382,17 @@ static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffe
     return DPMF_OK;
 }
 
+static void prefix_apply(int64_t n, const double *x, double *y) {
+    double sum = 0;
+    for (int64_t t = 0; t < n; t++)
+        y[t] = sum += x[t];
+}
+
 dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y) {
+    if (dpmf_i_workload_is_prefix(workload)) {
+        prefix_apply(workload->steps, x, y);
+        return DPMF_OK;
+    }
     if (workload->form == DPMF_I_WORKLOAD_DENSE) {
         dpmf_i_base_lower_apply(workload->steps, workload->matrix, x, y);
         return DPMF_OK;

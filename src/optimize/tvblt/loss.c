@@ -154,6 +154,7 @@ done:
 }
 
 void dpmf_i_optimize_tvblt_meter_weigh(const problem *p, meter *m) {
+    if (m->phi == NULL) return;
     for (int64_t t = 0; t < p->steps; t++) {
         const double e = p->p == NULL ? 1 : 1 / p->p[t], a = p->q[3 * t];
         const double one = t + 1 < p->steps ? p->q[3 * (t + 1) + 1] : 0;
@@ -208,23 +209,46 @@ static void run_group(const problem *p, const filter *f, int first, meter *m) {
     }
 }
 
+/* The workload on second moments, from the noise's own and its covariances with momentum and answer. */
+static void run_moments(const problem *p, const meter *m, const double *norms, double *const *sum, double *squares) {
+    dpmf_i_error_moments moments = {0};
+    for (int64_t t = 0; t < p->steps; t++) {
+        const dpmf_i_error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
+        const double d = norms[t], dv = d * p->v[t];
+        dpmf_i_error_moments_advance(&drive, d * dv * sum[0][t], -dv * sum[1][t], -dv * sum[2][t], &moments);
+        squares[t] = moments.oo;
+    }
+}
+
+/* The same without momentum: of the three moments the answer's alone is left. */
+static void run_answers(const problem *p, const meter *m, const double *norms, const double *variance,
+                        const double *with_o, double *squares) {
+    double square = 0;
+    for (int64_t t = 0; t < p->steps; t++) {
+        const double d = norms[t], dv = d * p->v[t], keep = m->keep[t], g = m->gain[t];
+        square = keep * keep * square + g * g * (d * dv * variance[t]) + 2 * keep * g * (-dv * with_o[t]);
+        squares[t] = square;
+    }
+}
+
 static void measure_errors(const problem *p, const filter *f, meter *m, const double *norms, double *squares) {
     const int64_t n = p->steps;
     for (int64_t t = 0; t < n; t++) /* the kernel of order 1 knows no momentum: g is folded in */
         m->drive[t] = norms[t] * p->v[t] * (p->order == 1 ? m->gain[t] : 1);
-    for (int first = 0; first < f->nodes; first += LANES) {
+    run_group(p, f, 0, m);
+    for (int i = 0; i < 3 && f->nodes > LANES; i++)
+        memcpy(m->sum[i], m->part[i], (size_t)n * sizeof *m->sum[i]);
+    for (int first = LANES; first < f->nodes; first += LANES) {
         run_group(p, f, first, m);
         for (int i = 0; i < 3; i++)
             for (int64_t t = 0; t < n; t++)
-                m->sum[i][t] = (first == 0 ? 0 : m->sum[i][t]) + m->part[i][t];
+                m->sum[i][t] += m->part[i][t];
     }
-    dpmf_i_error_moments moments = {0};
-    for (int64_t t = 0; t < n; t++) {
-        const dpmf_i_error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
-        const double d = norms[t], dv = d * p->v[t];
-        dpmf_i_error_moments_advance(&drive, d * dv * m->sum[0][t], -dv * m->sum[1][t], -dv * m->sum[2][t], &moments);
-        squares[t] = moments.oo;
-    }
+    double *const *sum = f->nodes > LANES ? m->sum : m->part;
+    if (p->order == 1)
+        run_answers(p, m, norms, sum[0], sum[2], squares);
+    else
+        run_moments(p, m, norms, sum, squares);
 }
 
 dpmf_status dpmf_i_optimize_tvblt_measure(const problem *p, const filter *f, meter *m, double *norms, double *squares) {

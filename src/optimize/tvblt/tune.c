@@ -57,6 +57,7 @@ double dpmf_i_optimize_tvblt_mean_loss(const tuner *u) {
 }
 
 dpmf_status dpmf_i_optimize_tvblt_try(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
+    if (!u->careful && u->meter.phi == NULL) TRY(dpmf_i_optimize_tvblt_meter_create(&u->problem, &u->meter));
     if (!u->careful) return dpmf_i_optimize_tvblt_measure(&u->problem, f, &u->meter, u->work.norms, u->work.squares);
     TRY(dpmf_i_optimize_tvblt_work_room(&u->problem, f->nodes, &u->work));
     return dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
@@ -210,6 +211,7 @@ static dpmf_status newton(tuner *u, mapping map, int count, int steps, model *m,
         if (before <= small_excess(u)) break;
         if (u->evaluations + count * (count + 3) / 2 + 1 > u->evaluations_max) break;
         TRY(fill_model(u, map, count, x, before, m, &finite));
+        if (!finite) m->count = 0;
         if (finite) TRY(try_steps(u, map, m, &damping, x, excess, &lowered));
         if (!lowered) break;
         stalls = before - *excess < DECREASE_SMALL * before ? stalls + 1 : 0;
@@ -334,9 +336,12 @@ static void allow_evaluations(tuner *u) {
     u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));
 }
 
-dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess) {
+dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess,
+                                       model *m) {
     double x[UNKNOWNS_MAX];
-    model m;
+    model own;
+    if (m == NULL) m = &own;
+    m->count = 0;
     allow_evaluations(u);
     TRY(dpmf_i_optimize_tvblt_spectrum(u->run, &u->problem));
     TRY(find_start(u, x, excess));
@@ -345,7 +350,7 @@ dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_t
     memcpy(u->interval, x, sizeof u->interval);
     if (!thorough) return DPMF_OK;
     unknowns_of(f, x);
-    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, STEPS_MAX, &m, x, excess));
+    TRY(newton(u, filter_from_free, 2 * u->nodes - 1, STEPS_MAX, m, x, excess));
     filter_from_free(u, x, f);
     return DPMF_OK;
 }

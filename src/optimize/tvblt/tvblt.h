@@ -70,7 +70,7 @@ typedef struct dpmf_i_optimize_tvblt_meter {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_meter_create(const dpmf_i_optimize_tvblt_problem *problem,
                                                                dpmf_i_optimize_tvblt_meter *out);
 void dpmf_i_optimize_tvblt_meter_free(dpmf_i_optimize_tvblt_meter *meter);
-/* To be called when v or p of the problem have changed. */
+/* To be called when v or p of the problem have changed; nothing for a meter that is not made yet. */
 void dpmf_i_optimize_tvblt_meter_weigh(const dpmf_i_optimize_tvblt_problem *problem,
                                        dpmf_i_optimize_tvblt_meter *meter);
 /* What construction would find, but for rounding: the column norms of C, and the squared errors of C with columns of norm 1. */
@@ -80,11 +80,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_measure(const dpmf_i_optimize_
                                                           double *squares);
 
 /* optimize/tvblt/tune.c: the search for a filter. */
+struct dpmf_i_optimize_tvblt_model;
 typedef struct dpmf_i_optimize_tvblt_tuner {
     dpmf_i_optimize_tvblt_problem problem;
     dpmf_i_optimize_tvblt_work work;
-    dpmf_i_optimize_tvblt_meter meter;
+    dpmf_i_optimize_tvblt_meter meter;   /* made when it is first needed */
     dpmf_i_optimize_tvblt_filter filter; /* the one chosen */
+    int built;                           /* are the coefficients in `work` its own? */
     const struct dpmf_i_optimum *optimum;
     const dpmf_run *run;
     int max_loss, nodes;
@@ -100,9 +102,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_try(dpmf_i_optimize_tvblt_tune
 /* The RMS loss (max_loss: the weighted one) of what was tried or built last. */
 double dpmf_i_optimize_tvblt_mean_loss(const dpmf_i_optimize_tvblt_tuner *u);
 
-/* A good filter of u->nodes nodes and its excess, mean loss / lower bound - 1; a coarse one unless `thorough`. */
+/*
+ * A good filter of u->nodes nodes and its excess, mean loss / lower bound - 1; a coarse one unless `thorough`. model: NULL, or
+ * where the excess around it goes, if it was found.
+ */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt_tune(dpmf_i_optimize_tvblt_tuner *u, int thorough,
-                                                       dpmf_i_optimize_tvblt_filter *filter, double *excess);
+                                                       dpmf_i_optimize_tvblt_filter *filter, double *excess,
+                                                       struct dpmf_i_optimize_tvblt_model *model);
 
 /* The filter that `from` was tuned to last, for the spectrum of `to`; in place. */
 void dpmf_i_optimize_tvblt_transfer(const dpmf_i_optimize_tvblt_tuner *from, const dpmf_i_optimize_tvblt_tuner *to,
