@@ -13,6 +13,7 @@
 
 typedef struct seed_key {
     _Alignas(64) uint8_t round[15][16];
+    _Alignas(64) uint8_t second[256][16];
     void *contexts;
 } seed_key;
 

@@ -34,14 +34,11 @@ ALWAYS position position_next(position at) {
     return _mm_add_epi64(at, _mm_set_epi64x(0, 8));
 }
 
-ALWAYS batch encrypt_batch(const round_keys *k, position at) {
-    __m128i s[8];
+/* Eight states through rounds `first` to 14. */
+ALWAYS batch encrypt_rounds(const round_keys *k, __m128i *s, const int first) {
     batch out;
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++)
-        s[i] = _mm_xor_si128(_mm_add_epi64(at, _mm_set_epi64x(0, i)), k->round[0]);
 #pragma GCC unroll 13
-    for (int r = 1; r < 14; r++) {
+    for (int r = first; r < 14; r++) {
         const __m128i key = k->round[r];
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
@@ -54,8 +51,30 @@ ALWAYS batch encrypt_batch(const round_keys *k, position at) {
     return out;
 }
 
+ALWAYS batch encrypt_batch(const round_keys *k, position at) {
+    __m128i s[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        s[i] = _mm_xor_si128(_mm_add_epi64(at, _mm_set_epi64x(0, i)), k->round[0]);
+    return encrypt_rounds(k, s, 1);
+}
+
 ALWAYS pending begin_batch(const round_keys *k, position at) {
     return (pending){encrypt_batch(k, at)};
+}
+
+typedef __m128i wide;
+ALWAYS wide wide_of(__m128i x) {
+    return x;
+}
+
+/* From the state after round 2: kernels/seed/second.inc. */
+ALWAYS pending begin_second(const round_keys *k, const __m128i *second, wide base) {
+    __m128i s[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        s[i] = _mm_xor_si128(second[i], base);
+    return (pending){encrypt_rounds(k, s, 3)};
 }
 ALWAYS void advance(pending *p, int r) {
     (void)p;

@@ -37,9 +37,10 @@ static inline uint64_t dpmf_i_kernels_seed_high(dpmf_i_kernels_seed_domain domai
     return (uint64_t)domain << DPMF_I_KERNELS_SEED_ROW_BITS | row;
 }
 
-/* What the kernels make of a key. The expanded key is theirs to read; `contexts` is used by the portable set alone. */
+/* What the kernels make of a key, theirs to read; `contexts` is used by the portable set alone, `second` by the others. */
 typedef struct dpmf_i_kernels_seed_key {
     _Alignas(64) uint8_t round[15][16];
+    _Alignas(64) uint8_t second[256][16]; /* kernels/seed/second.inc */
     struct dpmf_i_kernels_seed_contexts *contexts;
 } dpmf_i_kernels_seed_key;
 

@@ -26,6 +26,7 @@ ALWAYS position position_next(position at) {
 }
 
 typedef __m256i wide;
+#define wide_of _mm256_broadcastsi128_si256
 #define wide_xor _mm256_xor_si256
 #define wide_round _mm256_aesenc_epi128
 #define wide_last_round _mm256_aesenclast_epi128
