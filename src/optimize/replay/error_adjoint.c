@@ -31,19 +31,6 @@ static void to_scale(work_t *v, int64_t t, const double *c_) {
     v->adjoint.scale[t] += c_[0] * v->error.drive[4 * t + 3] + (v->error.heads == 2 ? c_[1] : 0);
 }
 
-/*
- * function(heads, buffers, v, ...) with the usual numbers compiled in: the loops over them unroll, which halves the time.
- */
-#define USUAL(function, v, ...)                                                                                        \
-    do {                                                                                                               \
-        if ((v)->c.shape.buffers == 4 && (v)->error.heads == 1)                                                        \
-            function(1, 4, v, __VA_ARGS__);                                                                            \
-        else if ((v)->c.shape.buffers == 4)                                                                            \
-            function(2, 4, v, __VA_ARGS__);                                                                            \
-        else                                                                                                           \
-            function((v)->error.heads, (v)->c.shape.buffers, v, __VA_ARGS__);                                          \
-    } while (0)
-
 /* ---- the covariance ---- */
 
 /* x <- A'x, m x columns. */
@@ -153,7 +140,7 @@ static inline __attribute__((always_inline)) void epoch_back(int n, int r, work_
 static void covariance_adjoint(work_t *v) {
     double bar[M_MAX * M_MAX] = {0};
     for (int64_t epoch = v->c.shape.epochs - 1; epoch >= 0; epoch--)
-        USUAL(epoch_back, v, epoch, bar);
+        DPMF_I_ERROR_REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
 }
 
 /* ---- gamma = phi omega, and phi: one epoch ---- */
@@ -292,8 +279,9 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
 /* ---- the whole ---- */
 
 static dpmf_status phi_item(void *context, int64_t epoch, int worker) {
+    work_t *v = context;
     (void)worker;
-    USUAL(phi_adjoint, (work_t *)context, epoch);
+    DPMF_I_ERROR_REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
@@ -301,13 +289,14 @@ static dpmf_status mix_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
     for (int64_t f = epoch + 1; f < v->c.shape.epochs; f++)
-        USUAL(mix_adjoint, v, epoch, f);
+        DPMF_I_ERROR_REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
     return DPMF_OK;
 }
 
 static dpmf_status psi_item(void *context, int64_t epoch, int worker) {
+    work_t *v = context;
     (void)worker;
-    USUAL(psi_adjoint, (work_t *)context, epoch);
+    DPMF_I_ERROR_REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
