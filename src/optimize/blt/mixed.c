@@ -147,6 +147,8 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
         p->by_square[t] *= 0.5 / square;
     pull_coefficients(p, x, p->by_square, gradient);
     add_error_gradient(p, x, 0.5 / error, gradient);
+    for (int i = 0; i < 2 * p->count; i++)
+        if (!isfinite(gradient[i])) *f = INFINITY; /* the adjoint can pass the range of a double where E does not */
     return DPMF_OK;
 }
 
