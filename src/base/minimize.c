@@ -38,7 +38,7 @@ typedef enum ending { MET, LIMIT, STUCK } ending; /* one of the two rules, the i
 typedef struct walk {
     const dpmf_i_base_objective *objective;
     const dpmf_i_base_minimize_options *options;
-    dpmf_i_base_descent_lbfgs memory;
+    dpmf_i_base_descent_lbfgs own, *memory; /* the memory is the caller's or our own */
     dpmf_i_base_minimum last;
     place at, trial; /* the point that the last step ended on, and the last one tried */
     double *direction;
@@ -106,7 +106,7 @@ static dpmf_status search_line(walk *w, int *found) {
     const int64_t n = w->objective->count;
     const double slope = dpmf_i_base_dot(n, w->at.gradient, w->direction);
     /* without a memory the length of the direction says nothing: the first trial has length 1 */
-    const double first = w->memory.used > 0 ? 1 : 1 / dpmf_i_base_norm(n, w->direction);
+    const double first = w->memory->used > 0 ? 1 : 1 / dpmf_i_base_norm(n, w->direction);
     dpmf_i_base_descent_line_search line;
     dpmf_i_base_descent_line_end end = DPMF_I_BASE_DESCENT_LINE_GOES_ON;
     *found = 0;
@@ -120,7 +120,7 @@ static dpmf_status search_line(walk *w, int *found) {
 
 static dpmf_status take_step(walk *w) {
     const place last = w->at;
-    dpmf_i_base_descent_lbfgs_remember(&w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
+    dpmf_i_base_descent_lbfgs_remember(w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
     w->at = w->trial;
     w->trial = last;
     w->last.iterations++;
@@ -143,14 +143,13 @@ static int falls_too_little(walk *w, int step) {
     return end;
 }
 
-/* From w->at with an empty memory. */
+/* From w->at. */
 static dpmf_status run_once(walk *w, ending *end) {
     int found = 1;
     *end = is_flat(w) ? MET : STUCK;
     (void)falls_too_little(w, 0);
-    dpmf_i_base_descent_lbfgs_forget(&w->memory);
     for (int step = 1; *end == STUCK; step++) {
-        dpmf_i_base_descent_lbfgs_direction(&w->memory, w->at.gradient, w->direction);
+        dpmf_i_base_descent_lbfgs_direction(w->memory, w->at.gradient, w->direction);
         TRY(search_line(w, &found));
         if (!found) break;
         TRY(take_step(w));
@@ -167,12 +166,13 @@ static dpmf_status run_once(walk *w, ending *end) {
 
 static dpmf_status run_all(walk *w) {
     for (int run = 0; run < RUNS && w->last.iterations < w->options->iterations; run++) {
-        const int before = w->last.iterations;
+        const int before = w->last.iterations, kept = run == 0 && w->memory->used > 0;
         ending end = STUCK;
+        if (run > 0) dpmf_i_base_descent_lbfgs_forget(w->memory);
         TRY(run_once(w, &end));
         const int gained = w->low_f<w->at.f - level_of(w->at.f), moved = w->last.iterations> before;
         w->last.converged = end == MET || (end == STUCK && w->last.gradient <= 1e-5 * fmax(1, fabs(w->at.f)));
-        if (w->last.converged || end == LIMIT || !(gained || moved)) break;
+        if (w->last.converged || end == LIMIT || !(gained || moved || kept)) break;
         if (gained) {
             memcpy(w->at.x, w->low, (size_t)w->objective->count * sizeof *w->low);
             TRY(start_walk(w));
@@ -190,20 +190,23 @@ static dpmf_status create_walk(walk *w) {
     TRY(dpmf_i_base_alloc_doubles(n, "the next gradient", &w->trial.gradient));
     TRY(dpmf_i_base_alloc_doubles(n, "the direction", &w->direction));
     TRY(dpmf_i_base_alloc_doubles(n, "the lowest point", &w->low));
-    return dpmf_i_base_descent_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->memory);
+    w->memory = w->options->memory != NULL ? w->options->memory : &w->own;
+    if (w->options->memory != NULL) return DPMF_OK;
+    return dpmf_i_base_descent_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->own);
 }
 
 static void free_walk(walk *w) {
     double *const all[] = {w->at.x, w->at.gradient, w->trial.x, w->trial.gradient, w->direction, w->low};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dpmf_i_base_free(all[i]);
-    dpmf_i_base_descent_lbfgs_free(&w->memory);
+    dpmf_i_base_descent_lbfgs_free(&w->own);
 }
 
 dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const dpmf_i_base_minimize_options *options,
                                  double *x, dpmf_i_base_minimum *out) {
     const size_t size = (size_t)objective->count * sizeof *x;
     walk w = {.objective = objective, .options = options};
+    assert(options->memory == NULL || options->memory->n == objective->count);
     dpmf_status status = DPMF_OK;
     if (objective->count < 1)
         return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);

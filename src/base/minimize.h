@@ -3,6 +3,7 @@
 #ifndef DPMF_BASE_MINIMIZE_H
 #define DPMF_BASE_MINIMIZE_H
 
+#include "base/descent/lbfgs.h"
 #include "base/status.h"
 
 /*
@@ -20,7 +21,7 @@ typedef struct dpmf_i_base_minimize_options {
     double decrease;  /* or when f fell by less than this part of itself over `past` steps; 0: never */
     int past;         /* 0 means 5 */
     int iterations;   /* at most */
-    int pairs;        /* of the memory, 0 means 10 */
+    int pairs;        /* of the memory, 0 means 10; not read where there is a memory already */
     const char *what; /* for the progress callback, with f and the step appended; NULL: silent, cannot be cancelled */
     const dpmf_run *run;
     /*
@@ -28,6 +29,11 @@ typedef struct dpmf_i_base_minimize_options {
      * likes and sets *end to stop there. `gradient` is the norm.
      */
     dpmf_status (*enough)(void *context, const double *x, double gradient, int *end);
+    /*
+     * NULL, or the caller's memory for as many unknowns: the search starts with what an earlier one of a function like
+     * this one has left in it, and leaves its own there.
+     */
+    dpmf_i_base_descent_lbfgs *memory;
 } dpmf_i_base_minimize_options;
 
 typedef struct dpmf_i_base_minimum {

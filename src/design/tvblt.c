@@ -66,7 +66,7 @@ static dpmf_status sweep_nodes(dpmf_i_design_problem *p) {
 /* ---- several epochs ---- */
 
 enum { BUFFERS = 4, MORE_BUFFERS = 6 }; /* within 0.2 % of the optimum, mostly; where they are not within 0.1 % */
-static const double LONGEST_SEARCH = 60, LONGEST_SHARED = 20, A_MOMENT = 1; /* seconds, about, on one core */
+static const double LONGEST_SEARCH = 60, LONGEST_SHARED = 12, A_MOMENT = 0.6; /* seconds, about, on one core */
 
 static double epochs_of(const dpmf_i_design_problem *p) {
     return (double)dpmf_participation_count(p->participation);
@@ -77,9 +77,9 @@ static double replayed_seconds(const dpmf_i_design_problem *p) {
     return (p->options.loss == DPMF_LOSS_MAX ? 3 : 1) * 1.4e-5 * (double)p->steps * epochs_of(p) * epochs_of(p);
 }
 
-/* 1700 evaluations, O(n k) each. */
+/* 1000 evaluations, O(n k) each. */
 static double shared_seconds(const dpmf_i_design_problem *p) {
-    return 5.6e-4 * (double)p->steps * epochs_of(p);
+    return 3.36e-4 * (double)p->steps * epochs_of(p);
 }
 
 /* From four buffers down as long as fewer are worth it, or the memory asks for fewer. *fast: the first is fast enough. */

@@ -176,9 +176,10 @@ static void fill_through(const replay *c, error_t *e) {
 /* ---- how earlier epochs meet u_t ---- */
 
 /* omega += V T w at every position, for one earlier epoch. */
-static void add_epoch(const replay *c, const error_t *e, int64_t f, int64_t from) {
+static inline __attribute__((always_inline)) void add_epoch(int n, int r, const replay *c, const error_t *e, int64_t f,
+                                                            int64_t from) {
     const int64_t b = c->shape.period;
-    const int n = e->heads, m = e->states;
+    const int m = n + r;
     const double *v = c->covariance + dpmf_i_strategy_replay_pair((int)f, (int)from) * b;
     const double *t = e->through + (f * c->shape.epochs + from) * m * m;
     double *omega = e->omega + f * b * m, diagonal[M_MAX];
@@ -202,7 +203,7 @@ static void mix(const replay *c, const error_t *e, int64_t f) {
     const int r = c->shape.buffers, n = e->heads, m = e->states;
     memset(e->omega + f * b * m, 0, (size_t)(b * m) * sizeof *e->omega);
     for (int64_t from = 0; from < f; from++)
-        add_epoch(c, e, f, from);
+        DPMF_I_ERROR_REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
     for (int64_t p = 0; p < b; p++) {
         const double *omega = e->omega + (f * b + p) * m, *phi = e->phi + (f * (b + 1) + p) * n * m;
         double *gamma = e->gamma + (f * b + p) * m;
@@ -219,8 +220,8 @@ static void mix(const replay *c, const error_t *e, int64_t f) {
 /* ---- the covariance, step by step ---- */
 
 /* out = A x for m x columns: heads from K and c h', buffers by rho. */
-static void times_a(int n, int m, const head *a, const double *h, const double *rho, int columns, const double *x,
-                    double *out) {
+static inline __attribute__((always_inline)) void
+times_a(int n, int m, const head *a, const double *h, const double *rho, int columns, const double *x, double *out) {
     for (int j = 0; j < columns; j++) {
         double seen = 0;
         for (int l = n; l < m; l++)
@@ -237,9 +238,9 @@ static void times_a(int n, int m, const head *a, const double *h, const double *
             out[l * columns + j] = rho[l - n] * x[l * columns + j];
 }
 
-static void advance(const replay *c, const error_t *e, int64_t t) {
+static inline __attribute__((always_inline)) void advance(int n, int r, const replay *c, const error_t *e, int64_t t) {
     const int64_t b = c->shape.period, p = t % b;
-    const int r = c->shape.buffers, n = e->heads, m = e->states, f = (int)(t / b);
+    const int m = n + r, f = (int)(t / b);
     const head a = dpmf_i_error_replay_head_at(e, c, t);
     const double *h = c->h + t * r, *now = e->covariance + t * m * m;
     const double v = c->covariance[dpmf_i_strategy_replay_pair(f, f) * b + p];
@@ -257,6 +258,12 @@ static void advance(const replay *c, const error_t *e, int64_t t) {
         for (int j = 0; j < m; j++)
             next[i * m + j] += gamma[i] * input[j] + input[i] * gamma[j] + v * input[i] * input[j];
     e->squares[t] = t < c->shape.steps ? next[0] : 0;
+}
+
+static inline __attribute__((always_inline)) void pass_epoch(int n, int r, const replay *c, const error_t *e,
+                                                             int64_t epoch) {
+    for (int64_t p = 0; p < c->shape.period; p++)
+        advance(n, r, c, e, epoch * c->shape.period + p);
 }
 
 /* ---- the calls ---- */
@@ -289,8 +296,8 @@ dpmf_status dpmf_i_error_replay_fill(const replay *c, dpmf_i_base_pool *pool, er
     fill_through(c, e);
     TRY(dpmf_i_strategy_replay_run(pool, b * e->states * e->heads * k * 2, k, mixes, &t));
     memset(e->covariance, 0, (size_t)(e->states * e->states) * sizeof *e->covariance);
-    for (int64_t step = 0; step < k * b; step++)
-        advance(c, e, step);
+    for (int64_t epoch = 0; epoch < k; epoch++)
+        DPMF_I_ERROR_REPLAY_USUAL(pass_epoch, e->heads, c->shape.buffers, c, e, epoch);
     return DPMF_OK;
 }
 

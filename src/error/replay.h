@@ -42,6 +42,20 @@ static inline dpmf_i_error_replay_head dpmf_i_error_replay_head_at(const dpmf_i_
     return (dpmf_i_error_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
 }
 
+/*
+ * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
+ * to three.
+ */
+#define DPMF_I_ERROR_REPLAY_USUAL(function, heads, buffers, ...)                                                       \
+    do {                                                                                                               \
+        if ((buffers) == 4 && (heads) == 1)                                                                            \
+            function(1, 4, __VA_ARGS__);                                                                               \
+        else if ((buffers) == 4)                                                                                       \
+            function(2, 4, __VA_ARGS__);                                                                               \
+        else                                                                                                           \
+            function(heads, buffers, __VA_ARGS__);                                                                     \
+    } while (0)
+
 /* All of it in one call: n squared row norms of B. Named workloads. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_squares(const dpmf_workload *workload, const dpmf_i_strategy_replay *c,
                                                         dpmf_i_base_pool *pool, double *per_step);

@@ -68,6 +68,53 @@ static void test_a_curved_valley_is_followed_to_its_end(void **unused) {
     assert_true(found.iterations < 100);
 }
 
+/* The memory of one search serves the next: from another start the minimum takes fewer steps. */
+static void test_a_memory_that_is_kept_serves_the_next_search(void **unused) {
+    int64_t n = 8;
+    double x[MOST] = {0};
+    dpmf_i_base_minimum first = {0}, fresh = {0}, next = {0};
+    dpmf_i_base_descent_lbfgs memory = {0};
+    dpmf_i_base_objective objective = {n, &n, quadratic};
+    dpmf_i_base_minimize_options o = options_to(1e-6);
+    (void)unused;
+    check_ok(dpmf_i_base_descent_lbfgs_create(n, 60, &memory));
+    o.memory = &memory;
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &first));
+    assert_true(first.converged && memory.used > 0);
+    memset(x, 0, sizeof x);
+    x[0] = 5;
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &next));
+    assert_true(next.converged);
+    for (int64_t i = 0; i < n; i++)
+        check_near(x[i], (double)i, 1e-5);
+    memset(x, 0, sizeof x);
+    x[0] = 5;
+    o.memory = NULL;
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &fresh));
+    assert_true(next.iterations < fresh.iterations);
+    dpmf_i_base_descent_lbfgs_free(&memory);
+}
+
+/* A memory of nonsense (a walk uphill in all but name) is given up, not the search. */
+static void test_a_memory_that_misleads_is_forgotten(void **unused) {
+    double x[2] = {-1.2, 1};
+    const double from[2] = {0, 0}, to[2] = {1, 0}, low[2] = {0, 0}, high[2] = {1e-290, 0};
+    dpmf_i_base_minimum found = {0};
+    dpmf_i_base_descent_lbfgs memory = {0};
+    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
+    dpmf_i_base_minimize_options o = options_to(1e-10);
+    (void)unused;
+    check_ok(dpmf_i_base_descent_lbfgs_create(2, 10, &memory));
+    dpmf_i_base_descent_lbfgs_remember(&memory, from, low, to, high); /* as flat as numbers are */
+    assert_int_equal(memory.used, 1);
+    o.memory = &memory;
+    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    assert_true(found.converged);
+    check_near(x[0], 1, 1e-8);
+    check_near(x[1], 1, 1e-8);
+    dpmf_i_base_descent_lbfgs_free(&memory);
+}
+
 /* -ln x_0 + x_0 + 100 x_1^2 where x_0 > 0; the first step from far out jumps over the wall. */
 static dpmf_status walled(void *context, const double *x, double *f, double *gradient) {
     const double *outside = context;
@@ -261,6 +308,8 @@ static void test_any_allocation_of_the_minimizer_may_fail(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_quadratics_of_any_size_are_solved),
                                        cmocka_unit_test(test_a_curved_valley_is_followed_to_its_end),
+                                       cmocka_unit_test(test_a_memory_that_is_kept_serves_the_next_search),
+                                       cmocka_unit_test(test_a_memory_that_misleads_is_forgotten),
                                        cmocka_unit_test(test_a_wall_of_infinite_loss_is_walked_around),
                                        cmocka_unit_test(test_a_minimum_at_a_cliff_is_not_called_converged),
                                        cmocka_unit_test(test_a_start_at_the_minimum_takes_no_iteration),

@@ -5,10 +5,15 @@
  *
  *     c_0 = 1,   c_t = sum_i alpha_i lambda_i^(t-1),   alpha_i any number,   lambda_i = 1/(1 + e^x_i).
  *
- * Momentum wants coefficients that rise at first and cross zero later, which no positive scales give. Loss and gradient
- * are those of a Toeplitz matrix of n bands, pulled back through c: S is |c|^2 under single participation, and under
- * cyclic and full the one of optimize/toeplitz/mixed.c; E that of optimize/toeplitz/error.c. Both cost O(n) and more, so
- * this ends at DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX steps. Starts: the end of the other search, and the same with
+ * Momentum wants coefficients that rise at first and cross zero later, which no positive scales give. S is |c|^2 under
+ * single participation, and under cyclic and full the one of optimize/toeplitz/mixed.c, pulled back through c. E is that
+ * of optimize/toeplitz/transforms.c, but C^-1 is a recursion of d buffers here, and so are sums over all lags:
+ *
+ *     h = C^-1 e_0:  h_t = [t = 0] - sum_i alpha_i s_i,  s_i <- lambda_i s_i + h_t;   w = A h;   E = sum_t u_t w_t^2
+ *     v = C^-T g, g_t = 2 u_t w_t: the same from the last step back;   dE/dc_j = -sum_t v_t w_{t-j}, so that
+ *     dE/dalpha_i = -sum_t v_t S_t,  dE/dlambda_i = -alpha_i sum_t v_t D_t,  S <- lambda_i S + w_t,  D <- lambda_i D + S.
+ *
+ * All cost O(n) and more, so this ends at DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX steps. Starts: the end of the other search, and the same with
  * each of its scales turned negative, its buffers spread wide.
  */
 #include "optimize/blt/blt.h"
@@ -30,7 +35,8 @@ typedef struct mixed_problem {
     int64_t n;
     dpmf_i_optimize_toeplitz_mixed mixed; /* no memory: one participation */
     dpmf_i_optimize_toeplitz_error error;
-    double *c, *by_square, *by_error;
+    double *c, *by_square;
+    double *w, *v; /* the first column of A C^-1; the adjoint */
 } mixed_problem;
 
 int dpmf_i_optimize_blt_mixed_fits(const dpmf_i_optimize_task *task) {
@@ -78,6 +84,53 @@ static dpmf_status square_of(mixed_problem *p, double *value) {
     return DPMF_OK;
 }
 
+/* In place C^-1 y, or with a step of -1 and y at the last number C^-T y. */
+static void divide(const mixed_problem *p, const double *x, int step, double *y) {
+    double state[MAX] = {0}, decay[MAX];
+    for (int i = 0; i < p->count; i++)
+        decay[i] = decay_of(x[p->count + i]);
+    for (int64_t t = 0; t < p->n; t++, y += step) {
+        double now = *y;
+        for (int i = 0; i < p->count; i++)
+            now -= x[i] * state[i];
+        for (int i = 0; i < p->count; i++)
+            state[i] = decay[i] * state[i] + now;
+        *y = now;
+    }
+}
+
+/* E; INFINITY where it is not finite. */
+static dpmf_status error_of(mixed_problem *p, const double *x, double *value) {
+    double sum = 0;
+    memset(p->w, 0, (size_t)p->n * sizeof *p->w);
+    p->w[0] = 1;
+    divide(p, x, 1, p->w);
+    TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
+    for (int64_t t = 0; t < p->n; t++)
+        sum += dpmf_i_optimize_toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
+    *value = isfinite(sum) ? sum : INFINITY;
+    return DPMF_OK;
+}
+
+/* Adds factor times the gradient of E, whose w is there. */
+static void add_error_gradient(mixed_problem *p, const double *x, double factor, double *gradient) {
+    for (int64_t t = 0; t < p->n; t++)
+        p->v[t] = 2 * dpmf_i_optimize_toeplitz_weight(&p->error, t) * p->w[t];
+    divide(p, x, -1, p->v + p->n - 1);
+    for (int i = 0; i < p->count; i++) {
+        const double decay = decay_of(x[p->count + i]);
+        double sum = 0, slope = 0, scale_ = 0, decay_ = 0;
+        for (int64_t t = 0; t < p->n; t++) {
+            scale_ -= p->v[t] * sum;
+            decay_ -= p->v[t] * slope;
+            slope = decay * slope + sum;
+            sum = decay * sum + p->w[t];
+        }
+        gradient[i] += factor * scale_;
+        gradient[p->count + i] -= factor * x[i] * decay_ * decay * (1 - decay);
+    }
+}
+
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     mixed_problem *p = context;
     double square = INFINITY, error = INFINITY;
@@ -85,13 +138,17 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     for (int i = 0; i < p->count; i++)
         if (!(fabs(x[p->count + i]) < FARTHEST)) return DPMF_OK;
     coefficients_of(p, x);
+    TRY(error_of(p, x, &error));
+    if (!isfinite(error) || !(error > 0)) return DPMF_OK;
     TRY(square_of(p, &square));
-    TRY(dpmf_i_optimize_toeplitz_error_value(&p->error, p->c, &error, p->by_error));
-    if (!isfinite(error) || !isfinite(square) || !(square > 0) || !(error > 0)) return DPMF_OK;
+    if (!isfinite(square) || !(square > 0)) return DPMF_OK;
     *f = 0.5 * (log(square) + log(error));
     for (int64_t t = 0; t < p->n; t++)
-        p->by_square[t] = 0.5 * (p->by_square[t] / square + p->by_error[t] / error);
+        p->by_square[t] *= 0.5 / square;
     pull_coefficients(p, x, p->by_square, gradient);
+    add_error_gradient(p, x, 0.5 / error, gradient);
+    for (int i = 0; i < 2 * p->count; i++)
+        if (!isfinite(gradient[i])) *f = INFINITY; /* the adjoint can pass the range of a double where E does not */
     return DPMF_OK;
 }
 
@@ -100,8 +157,8 @@ static dpmf_status open_problem(const dpmf_i_optimize_task *task, int count, mix
     dpmf_i_optimize_toeplitz_pattern pattern;
     p->count = count;
     p->n = task->workload->steps;
-    double **const arrays[] = {&p->c, &p->by_square, &p->by_error};
-    for (int i = 0; i < 3; i++)
+    double **const arrays[] = {&p->c, &p->by_square, &p->w, &p->v};
+    for (int i = 0; i < 4; i++)
         TRY(dpmf_i_base_alloc_doubles(p->n, "the coefficients", arrays[i]));
     TRY(dpmf_i_optimize_toeplitz_error_create(task->workload, p->n, o->loss, o->weights, &p->error));
     if (dpmf_participation_is_single(task->participation)) return DPMF_OK;
@@ -114,7 +171,8 @@ static void close_problem(mixed_problem *p) {
     dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
     dpmf_i_base_free(p->c);
     dpmf_i_base_free(p->by_square);
-    dpmf_i_base_free(p->by_error);
+    dpmf_i_base_free(p->w);
+    dpmf_i_base_free(p->v);
 }
 
 static dpmf_status descend(mixed_problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
@@ -153,7 +211,7 @@ dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, double b
     double x[UNKNOWNS], gap[MAX], best = before - GAIN_LEAST;
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_problem(task, count, &p));
-    for (int which = 0; which <= count + 2; which++) {
+    for (int which = count + 2; which >= 0; which--) { /* the last ones end lowest, where buffers are many */
         dpmf_i_base_minimum end = {0};
         start_point(&from, which, x);
         TRY_DONE(descend(&p, &task->options->run, x, &end));

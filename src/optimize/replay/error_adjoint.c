@@ -34,8 +34,8 @@ static void to_scale(work_t *v, int64_t t, const double *c_) {
 /* ---- the covariance ---- */
 
 /* x <- A'x, m x columns. */
-static void transposed(int n, int m, const head *a, const double *h, const double *rho, int columns, const double *x,
-                       double *out) {
+static inline __attribute__((always_inline)) void
+transposed(int n, int m, const head *a, const double *h, const double *rho, int columns, const double *x, double *out) {
     for (int j = 0; j < columns; j++) {
         double seen = 0;
         for (int i = 0; i < n; i++)
@@ -52,9 +52,9 @@ static void transposed(int n, int m, const head *a, const double *h, const doubl
 }
 
 /* A Cov + i gamma' (m x m) and A gamma + v i. */
-static void derived(const work_t *v, int64_t t, const head *a, const double *input, double variance, double *q,
-                    double *g) {
-    const int r = v->c.shape.buffers, n = v->error.heads, m = v->error.states;
+static inline __attribute__((always_inline)) void derived(int n, int r, const work_t *v, int64_t t, const head *a,
+                                                          const double *input, double variance, double *q, double *g) {
+    const int m = n + r;
     const double *cov = v->error.covariance + t * m * m, *gamma = v->error.gamma + t * m, *h = v->c.h + t * r;
     double seen = 0;
     for (int l = 0; l < r; l++)
@@ -83,9 +83,10 @@ static void derived(const work_t *v, int64_t t, const head *a, const double *inp
 }
 
 /* One step back: bar, the derivative by the covariance after step t, becomes that before it. */
-static void retreat(work_t *v, int64_t t, double *bar, double *rho_) {
+static inline __attribute__((always_inline)) void retreat(int n, int r, work_t *v, int64_t t, double *bar,
+                                                          double *rho_) {
     const int64_t b = v->c.shape.period;
-    const int r = v->c.shape.buffers, n = v->error.heads, m = v->error.states, f = (int)(t / b);
+    const int m = n + r, f = (int)(t / b);
     const int64_t at = dpmf_i_strategy_replay_pair(f, f) * b + t % b;
     const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
     const double *h = v->c.h + t * r, variance = v->c.covariance[at];
@@ -94,7 +95,7 @@ static void retreat(work_t *v, int64_t t, double *bar, double *rho_) {
                                                *beta_ = v->adjoint.beta + t * r;
     for (int i = 0; i < m; i++)
         input[i] = i < n ? a.c[i] : v->c.beta[t * r + i - n];
-    derived(v, t, &a, input, variance, q, g);
+    derived(n, r, v, t, &a, input, variance, q, g);
     double own = 0;
     for (int i = 0; i < m; i++) {
         double by_input = 0;
@@ -128,20 +129,25 @@ static void retreat(work_t *v, int64_t t, double *bar, double *rho_) {
     transposed(n, m, &a, h, v->c.rho, m, turned, bar);
 }
 
-static void covariance_adjoint(work_t *v) {
+static inline __attribute__((always_inline)) void epoch_back(int n, int r, work_t *v, int64_t epoch, double *bar) {
     const int64_t b = v->c.shape.period;
-    double bar[M_MAX * M_MAX] = {0};
-    for (int64_t t = v->c.shape.epochs * b - 1; t >= 0; t--) {
+    for (int64_t t = (epoch + 1) * b - 1; t >= epoch * b; t--) {
         bar[0] += v->adjoint.squares[t];
-        retreat(v, t, bar, rho_of(v, t / b));
+        retreat(n, r, v, t, bar, rho_of(v, epoch));
     }
+}
+
+static void covariance_adjoint(work_t *v) {
+    double bar[M_MAX * M_MAX] = {0};
+    for (int64_t epoch = v->c.shape.epochs - 1; epoch >= 0; epoch--)
+        DPMF_I_ERROR_REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
 }
 
 /* ---- gamma = phi omega, and phi: one epoch ---- */
 
-static void phi_adjoint(work_t *v, int64_t epoch) {
+static inline __attribute__((always_inline)) void phi_adjoint(int n, int r, work_t *v, int64_t epoch) {
     const int64_t b = v->c.shape.period;
-    const int r = v->c.shape.buffers, n = v->error.heads, m = v->error.states;
+    const int m = n + r;
     double bar[2 * M_MAX] = {0}, *rho_ = rho_of(v, epoch);
     for (int64_t p = b - 1; p >= 0; p--) {
         const int64_t t = epoch * b + p;
@@ -176,9 +182,9 @@ static void phi_adjoint(work_t *v, int64_t epoch) {
 
 /* ---- omega_f = sum V T w: one earlier epoch with all later ones ---- */
 
-static void mix_adjoint(work_t *v, int64_t from, int64_t f) {
+static inline __attribute__((always_inline)) void mix_adjoint(int n, int r, work_t *v, int64_t from, int64_t f) {
     const int64_t b = v->c.shape.period, k = v->c.shape.epochs, at = dpmf_i_strategy_replay_pair((int)f, (int)from) * b;
-    const int n = v->error.heads, m = v->error.states;
+    const int m = n + r;
     const double *t = v->error.through + (f * k + from) * m * m, *value = v->c.covariance + at;
     double *t_ = v->adjoint.error_through + (f * k + from) * m * m, *value_ = v->adjoint.covariance + at;
     double sums[2 * M_MAX] = {0}, diagonal_[M_MAX] = {0}, diagonal[M_MAX];
@@ -228,9 +234,9 @@ static void through_adjoint(work_t *v) {
 
 /* ---- w, Z and psi: one epoch ---- */
 
-static void psi_adjoint(work_t *v, int64_t epoch) {
+static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work_t *v, int64_t epoch) {
     const int64_t b = v->c.shape.period;
-    const int r = v->c.shape.buffers, n = v->error.heads, m = v->error.states;
+    const int m = n + r;
     const double *whole_ = v->adjoint.error_whole + epoch * m * m;
     double bar[2 * M_MAX] = {0}, *rho_ = rho_of(v, epoch);
     memcpy(bar, whole_, (size_t)(n * m) * sizeof *bar);
@@ -273,8 +279,9 @@ static void psi_adjoint(work_t *v, int64_t epoch) {
 /* ---- the whole ---- */
 
 static dpmf_status phi_item(void *context, int64_t epoch, int worker) {
+    work_t *v = context;
     (void)worker;
-    phi_adjoint(context, epoch);
+    DPMF_I_ERROR_REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
@@ -282,13 +289,14 @@ static dpmf_status mix_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
     for (int64_t f = epoch + 1; f < v->c.shape.epochs; f++)
-        mix_adjoint(v, epoch, f);
+        DPMF_I_ERROR_REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
     return DPMF_OK;
 }
 
 static dpmf_status psi_item(void *context, int64_t epoch, int worker) {
+    work_t *v = context;
     (void)worker;
-    psi_adjoint(context, epoch);
+    DPMF_I_ERROR_REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 

@@ -17,7 +17,13 @@
 
 typedef dpmf_i_optimize_replay_shared_work shared_t;
 typedef dpmf_i_optimize_replay_shared_result result_t;
-enum { L_MAX = DPMF_I_STRATEGY_REPLAY_SHARED_MAX, FACTOR_ROUNDS = 60 };
+enum {
+    L_MAX = DPMF_I_STRATEGY_REPLAY_SHARED_MAX,
+    FACTOR_ROUNDS = 60,
+    ITERATIONS =
+        100,    /* of a round, and what it remembers of those before it: with 30 pairs, forgotten at the end of a */
+    PAIRS = 150 /* round, the same losses took 75 % more evaluations (n = 300 to 1000, k = 5 to 20) */
+};
 
 static const double OWN_LEAST = 0.05; /* part of the variance that stays with a step's own seed */
 
@@ -156,8 +162,8 @@ static dpmf_status objective_value(void *context, const double *x, double *f, do
 }
 
 /* One round from x, which becomes its end; the multipliers follow, and the loss with |x| itself is measured. */
-static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run, double *x,
-                             double *loss, int *evaluations) {
+static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run,
+                             dpmf_i_base_descent_lbfgs *memory, double *x, double *loss, int *evaluations) {
     const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
     search u = {.s = s};
     const dpmf_i_base_objective objective = {.count = count, .context = &u, .value = objective_value};
@@ -165,9 +171,9 @@ static dpmf_status one_round(shared_t *s, double smoothing, int iterations, cons
                                                   .decrease = 1e-6,
                                                   .past = 10,
                                                   .iterations = iterations,
-                                                  .pairs = 30,
                                                   .what = "shared seeds",
-                                                  .run = run};
+                                                  .run = run,
+                                                  .memory = memory};
     dpmf_i_base_minimum found = {0};
     s->smoothing = smoothing;
     TRY(dpmf_i_base_minimize(&objective, &options, x, &found));
@@ -184,16 +190,18 @@ static dpmf_status one_round(shared_t *s, double smoothing, int iterations, cons
 
 static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, result_t *result) {
     /* large until the multipliers have settled, then down: 1.0078 of the bound at n = 1000, k = 10, l = 3 */
-    static const double SMOOTHING[] = {0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.02, 0.01, 0.005, 0.002};
+    static const double SMOOTHING[] = {0.05, 0.05, 0.05, 0.05, 0.02, 0.02, 0.01, 0.005, 0.002};
     const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
+    dpmf_i_base_descent_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
     double *x = NULL, loss = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(count, "the unknowns", &x));
+    TRY_DONE(dpmf_i_base_descent_lbfgs_create(count, PAIRS, &memory));
+    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the unknowns", &x));
     for (int64_t i = 0; i < count; i++)
         x[i] = s->parameters[i] / s->scales[i];
     result->loss = INFINITY;
     for (size_t i = 0; i < sizeof SMOOTHING / sizeof *SMOOTHING; i++) {
-        TRY_DONE(one_round(s, SMOOTHING[i], o->iterations > 0 ? o->iterations : 150, o->run, x, &loss,
+        TRY_DONE(one_round(s, SMOOTHING[i], o->iterations > 0 ? o->iterations : ITERATIONS, o->run, &memory, x, &loss,
                            &result->evaluations));
         if (loss < result->loss) {
             result->loss = loss;
@@ -201,6 +209,7 @@ static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, 
         }
     }
 done:
+    dpmf_i_base_descent_lbfgs_free(&memory);
     dpmf_i_base_free(x);
     return status;
 }

@@ -77,6 +77,7 @@ typedef struct dpmf_i_optimize_toeplitz_mixed {
     double mu;           /* how smooth */
     int proven;          /* the value is an upper bound of S, not S_mu */
     int warm;            /* d is that of a point nearby */
+    double lead;         /* the least value of searches so far at the stage where they are compared */
     double *memory;      /* all of the arrays below */
     double *x, *y;       /* k x k: X on the first pattern, the best Y */
     double *hessian;     /* k x k */
@@ -97,7 +98,8 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimiz
 
 /*
  * Minimizes an objective that uses m, with mu falling; out->f is the value with the proven S. INFINITY, and x as it has
- * become, where the start is outside the domain.
+ * become, where the start is outside the domain, or where the search was given up: it would not have come below an
+ * earlier one of the same objective with the same m.
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
                                                                    const dpmf_i_base_objective *objective,
