@@ -133,7 +133,7 @@ static dpmf_status run_search(search *s) {
     const int high = begins_high(s);
     double least = (high ? 0.6 : 0.3) * tolerance, barrier = high ? fmax(least, HIGH_BARRIER) : least;
     /* with momentum the mechanism lags behind the dual, and every round forgets what the last one knew of the curvature */
-    double decrease = is_max(s) ? 0 : (s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
+    double decrease = is_max(s) ? 0 : (high ? 1.5e-3 : s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
     s->climb.covers = 1;
     s->climb.barrier = barrier / steps;
     TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));
