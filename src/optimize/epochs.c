@@ -33,6 +33,15 @@ enum { THREADS_STEPS_MIN = 128 }; /* below, a node is done before a thread wakes
 
 static const double HIGH_BARRIER = 0.03; /* times n: bounds this far apart, reached in a few steps from anywhere */
 
+/* Barriers on the way down: the next is this part, once the bounds are this many barriers apart (1 at the top; RMS: 1/2). */
+static const double LOWER = 0.2, NEAR_MAX = 2, NEAR_RMS = 1.5;
+
+/*
+ * Momentum that reaches over more than this part of an epoch has its optimum at the edge, and a climb at a low barrier
+ * runs into it: for 20 epochs of 100 and momentum 0.95 V is nearly singular after 50 steps, and what follows is lost.
+ */
+static const double REACH = 0.125;
+
 typedef struct search {
     const dpmf_i_optimize_task *task;
     dpmf_i_optimum_epochs epochs;
@@ -107,26 +116,41 @@ static dpmf_status certify_climb(search *s) {
     return try_repair(s, 1);
 }
 
+static int begins_high(const search *s) {
+    const double momentum = s->task->workload->momentum;
+    return is_max(s) || (momentum > 0 && (1 - momentum) * (double)s->epochs.b * REACH < 1);
+}
+
 /*
  * Climbs and certifies in turn, each time further, until the bounds are as near as asked or nothing more is gained. The
  * barrier falls on the way: at a high one the problem is well conditioned, and its bounds are that far apart. For the
- * RMS loss the first try is at a low one, which is all that most problems need.
+ * RMS loss the first try is at a low one, which is all that most problems need, unless the optimum is known to lie at the
+ * edge. On the way down a round ends as soon as its bounds are about as far apart as its barrier keeps them.
  */
 static dpmf_status run_search(search *s) {
     enum { ROUNDS = 10, ITERATIONS = 1000 };
-    double tolerance = s->task->options->tolerance, steps = (double)s->epochs.n, least = 0.3 * tolerance;
-    double barrier = is_max(s) ? fmax(least, HIGH_BARRIER) : least;
+    double tolerance = s->task->options->tolerance, steps = (double)s->epochs.n;
+    const int high = begins_high(s);
+    double least = (high ? 0.6 : 0.3) * tolerance, barrier = high ? fmax(least, HIGH_BARRIER) : least;
     /* with momentum the mechanism lags behind the dual, and every round forgets what the last one knew of the curvature */
-    double decrease = is_max(s) ? 0 : (s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
-    s->climb.enough = (1 + tolerance) * (1 + tolerance);
+    double decrease = is_max(s) ? 0 : (high ? 1.5e-3 : s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
+    s->climb.covers = 1;
     s->climb.barrier = barrier / steps;
     TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));
-    for (int round = 0, tried = is_max(s); round < ROUNDS; round++) {
+    for (int round = 0, tried = high; round < ROUNDS;) {
         int before = s->climb.iterations;
+        const int on_the_way = high && barrier > least;
+        const double near = on_the_way ? fmax(tolerance, (is_max(s) ? NEAR_MAX : NEAR_RMS) * barrier) : tolerance;
+        s->climb.enough = (1 + near) * (1 + near);
         s->climb.barrier = barrier / steps;
         /* the largest row of the error moves in the first order of what the dual lacks in the second */
         if (is_max(s)) decrease = fmax(1e-13, 0.01 * barrier * barrier);
         TRY(dpmf_i_optimum_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
+        if (s->climb.stopped && near > tolerance) {
+            barrier = fmax(LOWER * barrier, least);
+            continue;
+        }
+        round++;
         TRY(certify_climb(s));
         if (gap(s) <= tolerance || (barrier <= least && tried && s->climb.iterations < before + 3)) break;
         if (!tried && gap(s) > 100 * tolerance && barrier < HIGH_BARRIER) {

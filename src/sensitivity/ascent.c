@@ -77,11 +77,9 @@ static double sweep(int64_t k, int64_t r, const double *x, double *g, double *fr
     return value > 0 ? gain / value : 0;
 }
 
-static void climb(int64_t k, int64_t r, const double *x, double *g, double *fresh) {
+static int64_t sweeps_for(int64_t k, int64_t r) {
     double budget = ASCENT_WORK / ((double)k * (double)k * (double)r);
-    int64_t sweeps = budget < SWEEPS_MIN ? SWEEPS_MIN : budget > SWEEPS_MAX ? SWEEPS_MAX : (int64_t)budget;
-    for (int64_t s = 0; s < sweeps; s++)
-        if (sweep(k, r, x, g, fresh) <= GAIN_MIN) return;
+    return budget < SWEEPS_MIN ? SWEEPS_MIN : budget > SWEEPS_MAX ? SWEEPS_MAX : (int64_t)budget;
 }
 
 /* Least eigenvalue of a symmetric matrix, less what rounding may have added to it. `a` is destroyed. */
@@ -102,17 +100,15 @@ dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, doub
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
-                                      double *high) {
-    const int64_t r = dimensions(k);
-    double *g = vectors, *fresh = g + k * r, *d = fresh + r, *values = d + k, least = 0;
+dpmf_status dpmf_i_sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g, double *work,
+                                     double *d, double *low, double *high) {
+    double *fresh = g + k * r, *values = d + k, least = 0;
     dpmf_i_base_running sum = {0};
-    start(k, r, g);
-    climb(k, r, x, g, fresh);
+    for (int64_t s = 0; s < sweeps; s++)
+        if (sweep(k, r, x, g, fresh) <= GAIN_MIN) break;
     for (int64_t i = 0; i < k; i++) {
         pull(k, r, x, g, i, fresh);
         d[i] = x[i * k + i] + dpmf_i_base_dot(r, g + i * r, fresh);
-        u[i] = dpmf_i_base_dot(r, g, g + i * r) < 0 ? -1 : 1;
         dpmf_i_base_running_add(&sum, d[i]);
     }
     for (int64_t i = 0; i < k * k; i++)
@@ -120,7 +116,20 @@ dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, 
     for (int64_t i = 0; i < k; i++)
         work[i * k + i] += d[i];
     TRY(least_eigenvalue(k, work, values, &least));
+    for (int64_t i = 0; i < k; i++)
+        d[i] += least < 0 ? -least : 0;
     *low = dpmf_i_base_running_value(&sum);
     *high = *low + (least < 0 ? -least * (double)k : 0);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
+                                      double *high) {
+    const int64_t r = dimensions(k);
+    double *g = vectors;
+    start(k, r, g);
+    TRY(dpmf_i_sensitivity_cover(k, r, sweeps_for(k, r), x, g, work, g + (k + 1) * r, low, high));
+    for (int64_t i = 0; i < k; i++)
+        u[i] = dpmf_i_base_dot(r, g, g + i * r) < 0 ? -1 : 1;
     return DPMF_OK;
 }

@@ -163,6 +163,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_evaluate(int64_t k, const
 int64_t dpmf_i_sensitivity_ascent_room(int64_t k);
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors,
                                                       double *u, double *low, double *high);
+/*
+ * The same from unit vectors g that the caller has (k of r numbers, and r of room), for some sweeps at most: `d` gets a
+ * diagonal with Diag(d) - X psd and the sum `high`. `work` has k * k numbers, `d` 2 k, of which the first k count.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g,
+                                                     double *work, double *d, double *low, double *high);
 
 /* k x (largest eigenvalue of x), not below it by rounding; `work` has k * k + k numbers. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out);

@@ -3,8 +3,10 @@
  * The dual of the optimum under cyclic participation: the blocks against singular values, X against the equation that
  * defines it, gradients against differences, and the same bits from every instruction set.
  */
+#include "base/linalg.h"
 #include "kernels/block.h"
 #include "optimum/epochs/epochs.h"
+#include "sensitivity/sensitivity.h"
 #include "support/check.h"
 #include "workload/workload.h"
 
@@ -200,6 +202,65 @@ static void test_the_gradient_of_the_dual_is_that_of_differences(void **unused) 
             check_gradient(&few[i], max_loss);
 }
 
+/* What is added to the block of class i makes it diagonal, is positive semidefinite and costs f; the trace. */
+static double check_cover(const dpmf_i_optimum_epochs_climb *c, int64_t i) {
+    const dpmf_i_optimum_epochs *e = c->epochs;
+    const int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b;
+    double *x = calloc((size_t)(m * m), sizeof *x), *added = calloc((size_t)(m * m), sizeof *added);
+    double *values = calloc((size_t)m, sizeof *values), trace = 0;
+    dpmf_i_sensitivity_found found;
+    for (int64_t r = 0; r < m; r++)
+        for (int64_t q = 0; q < m; q++) {
+            x[r * m + q] = c->point.blocks[(i * k + r) * k + q];
+            added[r * m + q] = c->point.added[(i * k + r) * k + q];
+            if (r == q) trace += x[r * m + q] + added[r * m + q];
+            if (r != q) assert_true(fabs(x[r * m + q] + added[r * m + q]) <= 1e-12 * fabs(x[0]));
+        }
+    check_ok(dpmf_i_sensitivity_pattern_evaluate(m, x, DPMF_BOUND_AUTO, &found));
+    check_ok(dpmf_i_base_symmetric_eigen(m, added, values));
+    assert_true(values[0] >= -1e-13 * trace);
+    assert_true(trace >= found.square * (1 - 1e-6)); /* the other bound comes from another start */
+    free(x);
+    free(added);
+    free(values);
+    return trace;
+}
+
+/* Where the climb stands, after a wander: any V, none near its top. */
+static void test_the_smallest_diagonal_covers_x_at_any_point(void **unused) {
+    (void)unused;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        const shape *s = &SHAPES[i];
+        dpmf_i_base_pool *pool = NULL;
+        dpmf_i_optimum_epochs e;
+        dpmf_i_optimum_epochs_climb c;
+        dpmf_workload *a = workload_of(s->text, s->n);
+        double f, largest = 0, seen = 0, sums = 0;
+        check_ok(dpmf_i_base_pool_create(1, &pool));
+        check_ok(dpmf_i_optimum_epochs_create(a, s->k, s->b, 0, NULL, pool, &e));
+        check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
+        wander(&c, 17);
+        double *gradient = calloc((size_t)c.unknowns, sizeof *gradient);
+        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
+        check_ok(dpmf_i_optimum_epochs_cover(&e, &c.point, 1, &largest));
+        for (int64_t class = 0; class < s->b; class ++) {
+            double sum = 0;
+            for (int64_t r = 0; r < s->k * s->k; r++)
+                if (class + r / s->k * s->b < s->n && class + r % s->k * s->b < s->n)
+                    sum += fabs(c.point.blocks[class * s->k * s->k + r]);
+            sums = fmax(sums, sum);
+            seen = fmax(seen, check_cover(&c, class));
+        }
+        check_near(seen / largest, 1, 1e-12);
+        assert_true(largest <= sums * (1 + 1e-6));
+        free(gradient);
+        dpmf_i_optimum_epochs_climb_free(&c);
+        dpmf_i_optimum_epochs_free(&e);
+        dpmf_i_base_pool_free(pool);
+        dpmf_workload_free(a);
+    }
+}
+
 enum { ROWS = 13, COLUMNS = 48, INNER = 11 };
 
 static void fill_randomly(int64_t count, uint64_t *seed, double *out) {
@@ -290,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_the_dual_is_the_same_by_both_routes),
         cmocka_unit_test(test_x_is_the_geometric_mean_that_the_dual_says),
         cmocka_unit_test(test_the_gradient_of_the_dual_is_that_of_differences),
+        cmocka_unit_test(test_the_smallest_diagonal_covers_x_at_any_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

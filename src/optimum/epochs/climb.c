@@ -195,12 +195,12 @@ static void class_gradient(const dpmf_i_optimum_epochs_climb *c, const double *y
 /*
  * Bounds for nothing: from below the dual, from above Y = X + mu N V^-1, whose squared sensitivity is at most the
  * largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and keeps
- * that sum, so that a mechanism with zeros there is no worse.
+ * that sum, so that a mechanism with zeros there is no worse. Or, mostly far better, by the smallest diagonal.
  */
-static void note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
+static dpmf_status note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
     const dpmf_i_optimum_epochs *e = c->epochs;
     const dpmf_i_optimum_epochs_point *p = &c->point;
-    double largest = 0, loss = e->max_loss ? 0 : p->trace, error = p->error;
+    double largest = 0, covered = INFINITY, loss = e->max_loss ? 0 : p->trace, error = p->error;
     for (int64_t i = 0; i < e->b; i++) {
         double sum = 0;
         for (int64_t r = 0; r < e->k && !past(e, i, r); r++)
@@ -208,6 +208,8 @@ static void note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double 
                 sum += fabs(p->blocks[(i * e->k + r) * e->k + q] + p->added[(i * e->k + r) * e->k + q]);
         largest = fmax(largest, sum);
     }
+    if (c->covers) TRY(dpmf_i_optimum_epochs_cover(e, &c->point, 0, &covered));
+    largest = fmin(largest, covered);
     for (int64_t t = 0; e->max_loss && t < e->n; t++)
         loss = fmax(loss, p->rows[t] / p->p[t]);
     double trust = fmax(0, 1 - error), lower = (p->trace / total) * (p->trace / weights) * trust * trust;
@@ -219,6 +221,7 @@ static void note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double 
         memcpy(c->best, y, (size_t)c->unknowns * sizeof *y);
     }
     if (upper <= c->enough * c->lower) c->stopped = 1;
+    return DPMF_OK;
 }
 
 /* mu N V_i^-1 for each class, from the inverse of its factor by rows. */
@@ -272,7 +275,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
         gradient[i] *= -*f;
     dpmf_i_base_free(product);
     TRY(fill_added(c));
-    note_bounds(c, y, total, weights);
+    TRY(note_bounds(c, y, total, weights));
     if (!c->stopped) return DPMF_OK;
     memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this is the point; the climb ends here */
     return dpmf_i_base_fail(DPMF_ERROR_CANCELLED, "near enough");
@@ -384,7 +387,8 @@ dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *c) 
     c->barrier = c->best_barrier;
     dpmf_status status = fill_added(c);
     c->barrier = barrier;
-    return status;
+    double unused = 0;
+    return status == DPMF_OK && c->covers ? dpmf_i_optimum_epochs_cover(c->epochs, &c->point, 1, &unused) : status;
 }
 
 dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_epochs_climb *c) {

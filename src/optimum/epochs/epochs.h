@@ -66,6 +66,13 @@ typedef struct dpmf_i_optimum_epochs_point {
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *epochs, double tolerance,
                                                        dpmf_i_optimum_epochs_point *point, int *outside);
 
+/*
+ * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/cover.c); add: `added` becomes
+ * what makes the blocks of X diagonal with no larger a trace.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_cover(const dpmf_i_optimum_epochs *epochs,
+                                                        dpmf_i_optimum_epochs_point *point, int add, double *largest);
+
 /* Shifts and weights of the nodes that run side by side. */
 void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *epochs, int64_t group,
                                  double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], double weight[DPMF_I_OPTIMUM_EPOCHS_SIDE]);
@@ -121,6 +128,7 @@ typedef struct dpmf_i_optimum_epochs_climb {
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
     double spend;    /* on each level of the start, in the units of dpmf_i_optimum_epochs_cost; 0: 200 iterations */
+    int covers;      /* the upper bound by optimum/epochs/cover.c too: where it decides when to stop */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* that is why it ended */
     int evaluations; /* in the last run */
