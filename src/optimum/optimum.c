@@ -74,10 +74,9 @@ static const double COARSE_TOLERANCE = 1e-4, COARSE_TOLERANCE_LONG = 2e-5;
 
 /*
  * What stretching got wrong: start and found are roots of v and v, and `wrong` is ln(found / start^2), 0 on average where most
- * of v is. Weights that all but vanish may be off by decades and say nothing: no more than WRONG_MAX is believed.
+ * of v is. No more than `most` is believed.
  */
-static void fill_wrong(int64_t n, const double *start, const double *found, double *wrong) {
-    static const double WRONG_MAX = 1;
+static void fill_wrong(int64_t n, double most, const double *start, const double *found, double *wrong) {
     double sum = 0, mass = 0;
     for (int64_t t = 0; t < n; t++) {
         wrong[t] = log(found[t] / (start[t] * start[t]));
@@ -85,7 +84,17 @@ static void fill_wrong(int64_t n, const double *start, const double *found, doub
         mass += found[t];
     }
     for (int64_t t = 0; t < n; t++)
-        wrong[t] = fmin(WRONG_MAX, fmax(-WRONG_MAX, wrong[t] - sum / mass));
+        wrong[t] = fmin(most, fmax(-most, wrong[t] - sum / mass));
+}
+
+/*
+ * Weights of the max loss that all but vanish may be off by decades and say nothing: a factor e is believed. Those of the RMS
+ * loss do not vanish, and decades are meant: with momentum 0.9 the first weight is 14 times the second and with 0.999 a thousand
+ * times, which stretching spreads over the first steps (wrong by e^2.8 and e^8). But a search that ends at a gap of thousandths
+ * knows its ends no better than that, and with less wrong there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
+ */
+static double believed(int max_loss, double tolerance) {
+    return max_loss || tolerance > 1e-3 ? 1 : 40;
 }
 
 /* Takes off at both ends what went wrong in a run of `coarse` steps. */
@@ -159,8 +168,9 @@ static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *
     assert(near || wrong == NULL);
     if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool, wrong));
     TRY_DONE(dpmf_i_optimum_ascent_run(&s, tolerance, near));
-    if (wrong != NULL) fill_wrong(s.n, wrong, s.best_v, wrong);
-    if (wrong != NULL && s.unknowns > s.n) fill_wrong(s.n, wrong + s.n, s.best_p, wrong + s.n);
+    const double most = believed(max_loss, tolerance);
+    if (wrong != NULL) fill_wrong(s.n, most, wrong, s.best_v, wrong);
+    if (wrong != NULL && s.unknowns > s.n) fill_wrong(s.n, most, wrong + s.n, s.best_p, wrong + s.n);
     *out = (dpmf_i_optimum){.steps = s.n,
                             .v = s.best_v,
                             .p = s.best_p,
