@@ -163,30 +163,6 @@ static void test_replacing_a_unit_doubles_the_noise(void **state) {
     dpmf_design_free(out);
 }
 
-/* Without measurements nothing depends on threads, not even the last bit. */
-static void test_a_design_without_times_is_the_same_for_any_threads(void **state) {
-    (void)state;
-    dpmf_design_options o = quick_options(3);
-    o.sampling = DPMF_SAMPLING_BLOCK_CYCLIC;
-    o.families = "identity,blt,banded-toeplitz";
-    o.run.threads = 1;
-    dpmf_design *one = make_design("momentum:0.5", 100, &o);
-    o.run.threads = 3;
-    dpmf_design *three = make_design("momentum:0.5", 100, &o);
-    assert_int_equal(dpmf_design_count(one), dpmf_design_count(three));
-    assert_int_equal(dpmf_design_chosen(one), dpmf_design_chosen(three));
-    for (int64_t i = 0; i < dpmf_design_count(one); i++) {
-        const dpmf_candidate *a = dpmf_design_candidate(one, i), *b = dpmf_design_candidate(three, i);
-        assert_true(a->noise_rms == b->noise_rms && a->noise_max == b->noise_max && a->sigma == b->sigma);
-        assert_true(a->memory_bytes == b->memory_bytes && a->eligible == b->eligible);
-    }
-    assert_string_equal(dpmf_mechanism_digest(dpmf_design_mechanism(one)),
-                        dpmf_mechanism_digest(dpmf_design_mechanism(three)));
-    assert_string_equal(dpmf_design_why(one), dpmf_design_why(three));
-    dpmf_design_free(three);
-    dpmf_design_free(one);
-}
-
 /* ---- constraints ---- */
 
 static void test_the_choice_fits_the_memory(void **state) {
@@ -382,7 +358,6 @@ int main(void) {
         cmocka_unit_test(test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss),
         cmocka_unit_test(test_every_design_keeps_its_promises),
         cmocka_unit_test(test_replacing_a_unit_doubles_the_noise),
-        cmocka_unit_test(test_a_design_without_times_is_the_same_for_any_threads),
         cmocka_unit_test(test_the_choice_fits_the_memory),
         cmocka_unit_test(test_the_choice_is_fast_enough_with_the_fewest_buffers),
         cmocka_unit_test(test_times_are_measured),

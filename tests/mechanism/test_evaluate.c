@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sensitivity, error and losses: published values, weights, adjacency, threads, progress, refusals. */
+/* Sensitivity, error and losses: published values, weights, adjacency, progress, refusals. */
 #include "support/check.h"
 
 #include "strategy/strategy.h"
@@ -236,21 +236,6 @@ static void test_losses_are_sums_over_weighted_steps(void **unused) {
     drop(&s);
 }
 
-/* The same bits for any number of threads. */
-static void test_errors_have_the_same_bits_for_any_threads(void **unused) {
-    enum { N = 3000 };
-    double errors[4][N];
-    setting s = make("toeplitz", "prefix", N, 1);
-    (void)unused;
-    for (int threads = 1; threads <= 4; threads++) {
-        dpmf_run run = dpmf_run_defaults();
-        run.threads = threads;
-        check_ok(dpmf_error_compute(s.a, s.c, &run, errors[threads - 1]));
-        assert_memory_equal(errors[0], errors[threads - 1], sizeof errors[0]);
-    }
-    drop(&s);
-}
-
 static int stop_later(void *context, const char *what, double done) {
     int *calls = context;
     assert_non_null(what);
@@ -379,7 +364,6 @@ int main(void) {
         cmocka_unit_test(test_input_and_output_perturbation_have_closed_forms),
         cmocka_unit_test(test_one_strategy_has_the_same_errors_by_every_route),
         cmocka_unit_test(test_losses_are_sums_over_weighted_steps),
-        cmocka_unit_test(test_errors_have_the_same_bits_for_any_threads),
         cmocka_unit_test(test_an_evaluation_that_is_cancelled_leaves_nothing),
         cmocka_unit_test(test_objects_of_different_steps_are_refused),
         cmocka_unit_test(test_names_of_choices_are_read_back),
