@@ -13,7 +13,7 @@
 
 /* ---- one pass ---- */
 
-static const int64_t SINGLE_STEPS = 1 << 20; /* about 20 s there; beyond: when named */
+static const int64_t SINGLE_STEPS = 1 << 20; /* about 8 s there; beyond: when named */
 static const int64_t PICTURE_STEPS = 4096;   /* up to here a search takes a moment, and fewer buffers are tried too */
 
 /* Of the candidate with the fewest nodes since `first`, the nodes: momentum keeps two buffers for each. */
