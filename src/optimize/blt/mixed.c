@@ -13,8 +13,8 @@
  *     v = C^-T g, g_t = 2 u_t w_t: the same from the last step back;   dE/dc_j = -sum_t v_t w_{t-j}, so that
  *     dE/dalpha_i = -sum_t v_t S_t,  dE/dlambda_i = -alpha_i sum_t v_t D_t,  S <- lambda_i S + w_t,  D <- lambda_i D + S.
  *
- * All cost O(n) and more, so this ends at DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX steps. Starts: the end of the other search, and the same with
- * each of its scales turned negative, its buffers spread wide.
+ * All cost O(n) and more, so this ends at DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX steps. Starts: the end of the other
+ * search, and the same with each of its scales turned negative, its buffers spread wide.
  */
 #include "optimize/blt/blt.h"
 

@@ -17,13 +17,11 @@
 
 typedef dpmf_i_optimize_replay_shared_work shared_t;
 typedef dpmf_i_optimize_replay_shared_result result_t;
-enum {
-    L_MAX = DPMF_I_STRATEGY_REPLAY_SHARED_MAX,
-    FACTOR_ROUNDS = 60,
-    ITERATIONS =
-        100,    /* of a round, and what it remembers of those before it: with 30 pairs, forgotten at the end of a */
-    PAIRS = 150 /* round, the same losses took 75 % more evaluations (n = 300 to 1000, k = 5 to 20) */
-};
+/*
+ * A round has ITERATIONS steps and starts with the PAIRS that those before it have left: with 30 pairs, forgotten at the end
+ * of a round, the same losses took 75 % more evaluations (n = 300 to 1000, k = 5 to 20).
+ */
+enum { L_MAX = DPMF_I_STRATEGY_REPLAY_SHARED_MAX, FACTOR_ROUNDS = 60, ITERATIONS = 100, PAIRS = 150 };
 
 static const double OWN_LEAST = 0.05; /* part of the variance that stays with a step's own seed */
 
