@@ -11,7 +11,7 @@
  * prefix sums without weights, whose loss has a closed form, and only its end is taken over as a start.
  *
  * All of these have positive scales. For small problems the search goes on among scales of any sign
- * (optimize/blt/mixed.c), with as many buffers as were asked for or chosen here.
+ * (optimize/blt/mixed.c), with as many buffers as were asked for or chosen here, and the ends here are only starts.
  */
 #include "optimize/blt/blt.h"
 
@@ -144,7 +144,7 @@ static dpmf_status try_inserted(const dpmf_i_optimize_blt_problem *problem, cons
 }
 
 /* The best with `count` buffers, from all starts; `fewer` is the best with one less (NULL: none). */
-static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count, const dpmf_run *run,
+static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count, int insertions, const dpmf_run *run,
                                   const found *fewer, found *best, int *iterations) {
     double x[UNKNOWNS] = {0};
     problem.count = count;
@@ -157,7 +157,7 @@ static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count
         rational_start(count, (double)problem.b, x);
         TRY(try_start(&problem, run, x, best, iterations));
     }
-    if (fewer != NULL) TRY(try_inserted(&problem, run, fewer, INSERTIONS, best, iterations));
+    if (fewer != NULL) TRY(try_inserted(&problem, run, fewer, insertions, best, iterations));
     if (!isfinite(best->end.f))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers",
                                 count);
@@ -170,6 +170,7 @@ typedef struct ladder {
     dpmf_i_optimize_blt_problem problem; /* as asked for */
     dpmf_i_optimize_blt_problem plan;    /* the same for prefix sums without weights */
     const dpmf_run *run;
+    int insertions; /* INSERTIONS, or 1 where the ends are only starts among all signs */
     int iterations;
     found plans[MAX + 1], ends[MAX + 1]; /* by number of buffers */
 } ladder;
@@ -180,7 +181,7 @@ static int same_problem(const ladder *l) {
 
 /* One rung: the plan, and where that is another problem and the end is wanted, its own search from there. */
 static dpmf_status climb_rung(ladder *l, int count, int want_end) {
-    TRY(search_buffers(l->plan, count, l->run, count > 1 ? &l->plans[count - 1] : NULL, &l->plans[count],
+    TRY(search_buffers(l->plan, count, l->insertions, l->run, count > 1 ? &l->plans[count - 1] : NULL, &l->plans[count],
                        &l->iterations));
     if (same_problem(l)) {
         l->ends[count] = l->plans[count];
@@ -333,6 +334,8 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
     if (!dpmf_i_workload_is_prefix(task->workload)) TRY_DONE(dpmf_i_base_alloc_doubles(n, "the workload", &response));
     if (task->options->weights != NULL) TRY_DONE(dpmf_i_base_alloc_doubles(n, "sums of weights", &emphasis));
     TRY_DONE(set_problem(task, response, emphasis, l));
+    const int mixed = dpmf_i_optimize_blt_mixed_fits(task);
+    l->insertions = mixed && task->options->buffers > 0 ? 1 : INSERTIONS;
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) {
         TRY_DONE(dpmf_i_optimize_blt_normalized_open(n, &work));
         l->problem.normalized = &work;
@@ -340,9 +343,13 @@ dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy 
     TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
     dpmf_i_base_minimum end = l->ends[count].end;
     dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(count, l->ends[count].x);
-    const int mixed = dpmf_i_optimize_blt_mixed_fits(task);
     end.iterations = l->iterations;
-    if (mixed) TRY_DONE(dpmf_i_optimize_blt_mixed(task, end.f, &c, &end));
+    if (mixed) {
+        dpmf_i_strategy_blt_parameters starts[MAX];
+        for (int d = 1; d <= count; d++)
+            starts[d - 1] = dpmf_i_optimize_blt_at(d, d < count ? l->plans[d].x : l->ends[d].x);
+        TRY_DONE(dpmf_i_optimize_blt_mixed(task, count, starts, end.f, &c, &end));
+    }
     if (out != NULL) TRY_DONE(make_strategy(task, &c, out));
     *result = (dpmf_optimization){.outcome = end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = end.iterations,

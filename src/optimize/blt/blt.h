@@ -58,13 +58,50 @@ dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_at(int count, const double *x
 void dpmf_i_optimize_blt_gaps(int count, const double *x, double *gaps);
 void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x);
 
-/* ---- scales of any sign: optimize/blt/mixed.c ---- */
+/* ---- scales of any sign: optimize/blt/cascade.c ---- */
+
+/* C as a cascade. The unknowns are `count` coordinates and `count` logarithms of spacings between ln gaps. */
+typedef struct dpmf_i_optimize_blt_cascade {
+    int count;
+    double gap[DPMF_I_STRATEGY_BLT_MAX], keep[DPMF_I_STRATEGY_BLT_MAX]; /* gaps rise */
+    double square[DPMF_I_STRATEGY_BLT_MAX], unit[DPMF_I_STRATEGY_BLT_MAX], weight[DPMF_I_STRATEGY_BLT_MAX],
+        rise[DPMF_I_STRATEGY_BLT_MAX];
+} dpmf_i_optimize_blt_cascade;
+
+/* 0: a decay is too near 1. */
+int dpmf_i_optimize_blt_cascade_set(int count, int64_t n, const double *x, dpmf_i_optimize_blt_cascade *out);
+
+/* C w, unless `out` is NULL, and the states before each step, n x count. */
+void dpmf_i_optimize_blt_cascade_run(const dpmf_i_optimize_blt_cascade *k, int64_t n, const double *w, double *states,
+                                     double *out);
+
+/* In place C^-1 y, or with a step of -1 and y at the last number C^-T y. */
+void dpmf_i_optimize_blt_cascade_divide(const dpmf_i_optimize_blt_cascade *k, int64_t n, int step, double *y);
+
+/* Adds factor times the gradient of <v, C w> by the unknowns, from the states of w. */
+void dpmf_i_optimize_blt_cascade_pull(const dpmf_i_optimize_blt_cascade *k, int64_t n, const double *states,
+                                      const double *v, double factor, double *gradient);
+
+/* factor x sum alpha^2; its gradient is added. */
+double dpmf_i_optimize_blt_cascade_size(const dpmf_i_optimize_blt_cascade *k, const double *x, double factor,
+                                        double *gradient);
+
+/* The BLT at x; and back, with gaps that rise moved apart where they are too near each other. */
+dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_cascade_at(int count, int64_t n, const double *x);
+void dpmf_i_optimize_blt_cascade_unknowns(int count, int64_t n, const double *scale, const double *gap, double *x);
+
+/* ---- the search among them: optimize/blt/mixed.c ---- */
 
 /* Single, cyclic or full participation, and small enough? */
 int dpmf_i_optimize_blt_mixed_fits(const dpmf_i_optimize_task *task);
 
-/* The best from `blt`, whose ln loss is `before`; both are unchanged, but for the iterations, if none is better. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, double before,
+/*
+ * The best of `count` buffers. positive[d - 1] is a start of d buffers, its gaps rising, for d <= count; the last one is
+ * the best with positive scales, whose ln loss is `before`: *blt and *out, which hold it, are unchanged, but for the
+ * iterations, if none is better.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, int count,
+                                                      const dpmf_i_strategy_blt_parameters *positive, double before,
                                                       dpmf_i_strategy_blt_parameters *blt, dpmf_i_base_minimum *out);
 
 #endif

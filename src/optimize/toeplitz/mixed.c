@@ -28,9 +28,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { NEWTON_MAX = 60, ITERATIONS = 1000, SCREENED = 1 /* stage after which searches are compared, mu = 1e-3 */ };
+enum { NEWTON_MAX = 60, ITERATIONS = 1000 };
 static const double FAR_BEHIND = 1e-3, SAME_PLACE = 1e-8; /* of ln loss there */
-static const double FIRST_MU = 1e-2, LAST_MU = 1e-8, PROOF_MU = 1e-10;
+static const double FIRST_MU = 1e-2, SCREEN_MU = 1e-3 /* after which searches are compared */, LAST_MU = 1e-8,
+                    PROOF_MU = 1e-10;
+static const double SMALL = 1e-8, TINY = 1e-11; /* decreases that end a stage: the next one goes on */
 
 int dpmf_i_optimize_toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n) {
     return participation->pattern == DPMF_I_WORKLOAD_FIXED && participation->count > 1 &&
@@ -263,42 +265,65 @@ static int is_worth(dpmf_i_optimize_toeplitz_mixed *m, double f) {
     return 1;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
-                                                   const dpmf_i_base_objective *objective, const dpmf_run *run,
-                                                   double *x, dpmf_i_base_minimum *out) {
-    dpmf_i_base_minimum found = {.f = INFINITY};
+dpmf_status dpmf_i_optimize_toeplitz_mixed_stage(dpmf_i_optimize_toeplitz_mixed *m,
+                                                 const dpmf_i_base_objective *objective, const dpmf_run *run, double mu,
+                                                 double decrease, int iterations, double *x, dpmf_i_base_minimum *out) {
+    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
+                                                  .decrease = decrease,
+                                                  .past = 5,
+                                                  .pairs = 20,
+                                                  .iterations = iterations,
+                                                  .what = "optimizing coefficients of any sign",
+                                                  .run = run};
     double *gradient = NULL, start = INFINITY;
-    int iterations = 0;
+    dpmf_status status = DPMF_OK;
+    *out = (dpmf_i_base_minimum){.f = INFINITY};
+    m->mu = mu;
+    m->warm = 0;
     TRY(dpmf_i_base_alloc_doubles(objective->count, "a gradient", &gradient));
+    TRY_DONE(objective->value(objective->context, x, &start, gradient));
+    if (isfinite(start)) TRY_DONE(dpmf_i_base_minimize(objective, &options, x, out));
+done:
+    dpmf_i_base_free(gradient);
+    return status;
+}
+
+dpmf_status dpmf_i_optimize_toeplitz_mixed_finish(dpmf_i_optimize_toeplitz_mixed *m,
+                                                  const dpmf_i_base_objective *objective, const dpmf_run *run,
+                                                  double first_mu, int iterations, double *x,
+                                                  dpmf_i_base_minimum *out) {
+    dpmf_i_base_minimum found = {.f = INFINITY};
+    double *gradient = NULL;
+    int all = 0;
     dpmf_status status = DPMF_OK;
     *out = found;
-    double mu = FIRST_MU;
-    for (int stage = 0; mu >= 0.9 * LAST_MU; stage++, mu *= 0.1) {
-        const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                      .decrease = mu > 1e-6 ? 1e-8 : 1e-11, /* the next stage goes on */
-                                                      .past = 5,
-                                                      .pairs = 20,
-                                                      .iterations = ITERATIONS,
-                                                      .what = "optimizing coefficients of any sign",
-                                                      .run = run};
-        m->mu = mu;
-        m->warm = 0;
-        TRY_DONE(objective->value(objective->context, x, &start, gradient));
-        if (!isfinite(start)) {
-            m->lead = INFINITY; /* outside the domain: no answer, and none that others need to beat */
-            goto done;
-        }
-        TRY_DONE(dpmf_i_base_minimize(objective, &options, x, &found));
-        iterations += found.iterations;
-        if (stage == SCREENED && !is_worth(m, found.f)) {
-            out->iterations = iterations;
-            goto done;
-        }
+    for (double mu = first_mu; mu >= 0.9 * LAST_MU; mu *= 0.1) {
+        TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, mu, mu > 1e-6 ? SMALL : TINY, iterations, x,
+                                                 &found));
+        all += found.iterations;
+        out->iterations = all;
+        if (!isfinite(found.f)) return DPMF_OK;
     }
+    TRY(dpmf_i_base_alloc_doubles(objective->count, "a gradient", &gradient));
     TRY_DONE(proven_value(m, objective, x, gradient, &found.f));
-    found.iterations = iterations;
+    found.iterations = all;
     *out = found;
 done:
     dpmf_i_base_free(gradient);
     return status;
+}
+
+dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
+                                                   const dpmf_i_base_objective *objective, const dpmf_run *run,
+                                                   double *x, dpmf_i_base_minimum *out) {
+    dpmf_i_base_minimum first, second;
+    TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, FIRST_MU, SMALL, ITERATIONS, x, &first));
+    TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, SCREEN_MU, SMALL, ITERATIONS, x, &second));
+    const int iterations = first.iterations + second.iterations, inside = isfinite(second.f);
+    *out = (dpmf_i_base_minimum){.f = INFINITY};
+    if (inside && is_worth(m, second.f))
+        TRY(dpmf_i_optimize_toeplitz_mixed_finish(m, objective, run, 0.1 * SCREEN_MU, ITERATIONS, x, out));
+    if (!inside) m->lead = INFINITY; /* no answer, and none that others need to beat */
+    out->iterations += iterations;
+    return DPMF_OK;
 }

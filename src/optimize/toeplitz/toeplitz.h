@@ -106,6 +106,19 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimi
                                                                    const dpmf_run *run, double *x,
                                                                    dpmf_i_base_minimum *out);
 
+/*
+ * Its parts. One stage, for one mu: out->f is INFINITY where the start is outside the domain. The last stages, from `first_mu`
+ * on, each of at most so many iterations, and the value with the proven S.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_stage(dpmf_i_optimize_toeplitz_mixed *m,
+                                                                 const dpmf_i_base_objective *objective,
+                                                                 const dpmf_run *run, double mu, double decrease,
+                                                                 int iterations, double *x, dpmf_i_base_minimum *out);
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_finish(dpmf_i_optimize_toeplitz_mixed *m,
+                                                                  const dpmf_i_base_objective *objective,
+                                                                  const dpmf_run *run, double first_mu, int iterations,
+                                                                  double *x, dpmf_i_base_minimum *out);
+
 /* ---- E for schedules and normalized columns: optimize/toeplitz/columns.c ---- */
 
 enum { DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
