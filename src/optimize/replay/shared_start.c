@@ -205,6 +205,7 @@ static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, 
             result->loss = loss;
             memcpy(result->parameters, s->parameters, (size_t)count * sizeof *x);
         }
+        if (loss <= o->enough) break;
     }
 done:
     dpmf_i_base_descent_lbfgs_free(&memory);
