@@ -131,6 +131,8 @@ static dpmf_status sweep_replayed(dpmf_i_design_problem *p, int *fast) {
         if (wish.buffers == BUFFERS) {
             most = 2 * DPMF_I_DESIGN_CLOSE * noise - noise;
             TRY(dpmf_i_design_ask_time(p, first, fast));
+            wish.tolerance = p->options.loss == DPMF_LOSS_MAX ? wish.tolerance : 0;
+            if (shown && *fast) TRY(dpmf_i_design_offer_best(p, &wish, &noise)); /* it was the measurement */
         }
         const int fits = dpmf_i_design_fits(p, p->list.entry[p->list.count - 1].shown.memory_bytes);
         if (fits && (!*fast || noise > most || p->steps > PICTURE_STEPS)) break;
