@@ -239,6 +239,7 @@ dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, EIGEN_LIMIT, "the eigenvalues"));
     TRY(check_finite(n * n, a, "a matrix for its eigenvalues"));
+    if (n <= DPMF_I_BASE_EIGEN_SMALL) return dpmf_i_base_eigen_small((int)n, a, values);
     const lapack_int order = (lapack_int)n;
     double answer = 0, *work = NULL, *found = NULL;
     void *integers = NULL;

@@ -34,6 +34,9 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_base_cholesky(int64_t n, double *a);
 
 /* Eigenvalues ascending, eigenvectors in the rows of `a` on return (row i belongs to values[i]). */
 DPMF_MUST_CHECK dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values);
+/* The same without LAPACK, for 1 <= n <= DPMF_I_BASE_EIGEN_SMALL and finite numbers (base/eigen.c). */
+enum { DPMF_I_BASE_EIGEN_SMALL = 32 };
+DPMF_MUST_CHECK dpmf_status dpmf_i_base_eigen_small(int n, double *a, double *values);
 
 /* Singular values of an m x n matrix, descending, min(m,n) of them; `a` is destroyed. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_base_singular_values(int64_t m, int64_t n, double *a, double *values);

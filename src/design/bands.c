@@ -278,8 +278,7 @@ static dpmf_status sweep_toeplitz(sweep *s) {
     if (fit >= 2 && !tried(s, fit, DPMF_SAMPLING_NONE)) TRY(try_bands(s, fit, 1));
     if (s->best_bands > 0) TRY(refine(s));
     TRY(with_schedule(s));
-    TRY(fit_time(s, DPMF_SAMPLING_BLOCK_CYCLIC));
-    return fit_time(s, DPMF_SAMPLING_NONE);
+    return fit_time(s, DPMF_SAMPLING_BLOCK_CYCLIC);
 }
 
 /* ---- general banded C ---- */
@@ -322,8 +321,11 @@ static int banded_is_worth(const dpmf_i_design_problem *p) {
 
 static dpmf_status general_banded(sweep *s) {
     int64_t fit = 0, bands = affordable(s, 0);
+    int beaten = 0;
     if (!banded_is_worth(s->p)) return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
+    if (bands >= 2) TRY(dpmf_i_design_is_beaten(s->p, "banded without sampling", &beaten));
+    if (beaten) return DPMF_OK;
     if (bands < s->most && bands < dpmf_participation_separation(s->p->participation))
         dpmf_i_design_limit(
             s->p,
@@ -357,12 +359,21 @@ done:
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
 }
 
+static sweep begin(dpmf_i_design_problem *p) {
+    return (sweep){.p = p,
+                   .most = most_bands(p),
+                   .normalize = p->steps <= (p->workload->toeplitz ? 65536 : 2048),
+                   .plain = p->plain != p->workload,
+                   .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
+}
+
+dpmf_status dpmf_i_design_bands_in_time(dpmf_i_design_problem *p) {
+    sweep s = begin(p);
+    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ) ? fit_time(&s, DPMF_SAMPLING_NONE) : DPMF_OK;
+}
+
 dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
-    sweep s = {.p = p,
-               .most = most_bands(p),
-               .normalize = p->steps <= (p->workload->toeplitz ? 65536 : 2048),
-               .plain = p->plain != p->workload,
-               .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
+    sweep s = begin(p);
     const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
     if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
         dpmf_i_design_limit(p,

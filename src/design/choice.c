@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,38 @@ static dpmf_status fail_empty(const dpmf_i_design_problem *p) {
 }
 
 /* ---- the choice ---- */
+
+/* Of the candidates with sampling whose noise is below `most`, the least noise that may be chosen; -1: none. */
+static dpmf_status best_sampled(dpmf_i_design_problem *p, double most, int64_t *best) {
+    double above = -INFINITY;
+    int enough = 0;
+    do {
+        *best = -1;
+        for (int64_t i = 0; i < p->list.count; i++) {
+            const double noise = p->list.entry[i].compared;
+            if (dpmf_sampling_is_none(&p->list.entry[i].shown.sampling) || !fits(p, i)) continue;
+            if (noise < most && noise > above && (*best < 0 || noise < p->list.entry[*best].compared)) *best = i;
+        }
+        if (*best < 0) return DPMF_OK;
+        above = p->list.entry[*best].compared;
+        TRY(dpmf_i_design_ask_time(p, *best, &enough));
+    } while (!enough);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_i_design_is_beaten(dpmf_i_design_problem *p, const char *what, int *beaten) {
+    const double bound = dpmf_i_design_bound_noise(p);
+    const size_t used = strlen(p->beaten);
+    int64_t best = -1;
+    *beaten = 0;
+    if (bound > 0) TRY(best_sampled(p, bound / DPMF_I_DESIGN_CLOSE, &best));
+    if (best < 0) return DPMF_OK;
+    *beaten = 1;
+    p->beaten_by = p->list.entry[best].shown.family;
+    p->beaten_times = bound / p->list.entry[best].compared;
+    if (what != NULL) snprintf(p->beaten + used, sizeof p->beaten - used, "%s%s", used > 0 ? ", " : "", what);
+    return DPMF_OK;
+}
 
 static dpmf_status least_noise(dpmf_i_design_problem *p, int64_t *best) {
     int anybody = 0;

@@ -49,8 +49,12 @@ static dpmf_status make_mechanism(dpmf_design *d) {
 
 static dpmf_status offer_all(dpmf_i_design_problem *p) {
     if (p->options.federated) return dpmf_i_design_federated(p);
+    const int sampled = p->options.sampling != DPMF_SAMPLING_NONE;
+    TRY(dpmf_i_design_closed_forms(p));
+    if (sampled) TRY(dpmf_i_design_bands(p)); /* first: what they reach can spare others their search */
     TRY(dpmf_i_design_families(p));
-    TRY(dpmf_i_design_bands(p));
+    if (!sampled) TRY(dpmf_i_design_bands(p));
+    TRY(dpmf_i_design_bands_in_time(p));
     return dpmf_i_design_samplings(p);
 }
 

@@ -40,6 +40,9 @@ typedef struct dpmf_i_design_problem {
     char limits[DPMF_I_DESIGN_LIMITS];         /* what was not tried because it takes too long, in sentences */
     char too_many[DPMF_I_DESIGN_LIMITS];       /* families that are not tried for so many steps, with their limits */
     char too_many_names[DPMF_I_DESIGN_LIMITS]; /* the same, as --families takes them */
+    char beaten[DPMF_I_DESIGN_LIMITS];         /* what was not tried because a candidate with sampling has less noise */
+    const char *beaten_by;                     /* its family */
+    double beaten_times;                       /* what is proven for all without sampling, over its noise */
     dpmf_i_design_list list;
 } dpmf_i_design_problem;
 
@@ -96,10 +99,13 @@ int dpmf_i_design_may_skip(dpmf_status status);
  */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p);
 
-/* design/families.c, design/tvblt.c, design/bands.c: the candidates of all other cases. */
+/* design/families.c, design/tvblt.c, design/bands.c: the candidates of all other cases; the closed forms come first, with the bound. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p);
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
+/* After all others: where nobody is better, as many bands as a row's time allows. */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands_in_time(dpmf_i_design_problem *p);
 
 /* design/samplings.c: candidates under allocation, balls-in-bins and min-sep, of strategies that the others have found. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_samplings(dpmf_i_design_problem *p);
@@ -119,8 +125,9 @@ typedef struct dpmf_i_design_wish {
     int rms;   /* 1: for the RMS loss, whatever is asked for: that can be the better search */
     int plain; /* 1: for the workload without its schedule, whatever the family can do */
     double wanted_ratio;
-    int shared_seeds; /* tvblt over several epochs */
-    double tolerance; /* 0: the problem's */
+    int shared_seeds;     /* tvblt over several epochs */
+    double tolerance;     /* 0: the problem's */
+    double rms_tolerance; /* where the RMS loss is searched beside the max loss; 0: the same */
 } dpmf_i_design_wish;
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
                                                    int single, dpmf_strategy **out, dpmf_optimization *result);
@@ -150,9 +157,15 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p);
 double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p);
 void dpmf_i_design_fill_ratios(dpmf_i_design_problem *p);
 
-/* The least noise of those that fit the memory; and is that within 0.1 % of what is proven for any without sampling? */
+/* Without sampling, the least noise of those that fit the memory; and is that within 0.1 % of what is proven for any? */
 double dpmf_i_design_least(const dpmf_i_design_problem *p);
 int dpmf_i_design_is_proven(const dpmf_i_design_problem *p);
+
+/*
+ * design/choice.c: is there a candidate with sampling, eligible, that is chosen before any without, because what is proven
+ * for all of those is more noise? Then the answer names `what` as left out; NULL: it does not.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_design_is_beaten(dpmf_i_design_problem *p, const char *what, int *beaten);
 
 /* design/choice.c: orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
 DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);

@@ -28,7 +28,7 @@ static dpmf_status offer_named(dpmf_i_design_problem *p, const char *family, con
     return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
 }
 
-static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
+dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p) {
     /* steps_max: beyond it the sensitivity or the error is not cheap; 0: only when named, for others are always better */
     static const struct {
         const char *family;
@@ -47,8 +47,8 @@ static dpmf_status offer_closed_forms(dpmf_i_design_problem *p) {
     const dpmf_sampling_kind kind = p->options.sampling;
     if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&
         dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
-        TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson)); /* DP-SGD */
-    return DPMF_OK;
+        TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson));       /* DP-SGD */
+    return has_several(p) ? dpmf_i_design_find_bound(p) : DPMF_OK; /* spares searches below what is proven */
 }
 
 /* ---- sweeps over buffers ---- */
@@ -62,9 +62,11 @@ enum { BLT_LEAST = 5, BLT_MOST = 10 };
 
 static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
     double before = INFINITY, noise = INFINITY;
+    int beaten = 0;
     if (!dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) return DPMF_OK;
+    TRY(dpmf_i_design_is_beaten(p, NULL, &beaten));
     for (int d = 1; d <= BLT_MOST; d++) {
-        const double gain = noise > FAR * dpmf_i_design_least(p) ? SMALL_GAIN : BUFFER_GAIN;
+        const double gain = beaten || noise > FAR * dpmf_i_design_least(p) ? SMALL_GAIN : BUFFER_GAIN;
         if (d > BLT_LEAST && !(noise < before * (1 - gain))) break;
         before = noise;
         TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_BLT, .buffers = d, .swept = 1},
@@ -130,7 +132,7 @@ static const int64_t DENSE_STREAMS = 128;
 
 static dpmf_status offer_dense(dpmf_i_design_problem *p) {
     const double most = 60; /* seconds */
-    int fits = 1;
+    int fits = 1, beaten = 0;
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
     if (p->steps < 2 || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
     if (p->steps > DPMF_DENSE_STEPS_MAX) {
@@ -138,6 +140,8 @@ static dpmf_status offer_dense(dpmf_i_design_problem *p) {
                             (int)DPMF_DENSE_STEPS_MAX);
         return DPMF_OK;
     }
+    if (!named) TRY(dpmf_i_design_is_beaten(p, "dense", &beaten));
+    if (beaten) return DPMF_OK;
     if (!named && p->steps > DENSE_STREAMS && dpmf_i_design_is_proven(p)) {
         dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound "
                                "(--families dense,... includes it).");
@@ -184,8 +188,6 @@ static dpmf_status offer_whole(dpmf_i_design_problem *p) {
 }
 
 dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p) {
-    TRY(offer_closed_forms(p));
-    if (has_several(p)) TRY(dpmf_i_design_find_bound(p)); /* spares searches below what is proven */
     TRY(dpmf_i_design_tvblt(p));
     TRY(sweep_blt(p));
     TRY(sweep_bisr(p));

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "design/design.h"
+#include "optimum/optimum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -223,6 +224,7 @@ dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_desi
     double first = INFINITY, second = INFINITY;
     TRY(offer_one(p, wish, &first));
     other.rms = 1;
+    if (wish->rms_tolerance > 0) other.tolerance = wish->rms_tolerance;
     if (p->options.loss == DPMF_LOSS_MAX && !wish->rms) TRY(offer_one(p, &other, &second));
     if (noise != NULL) *noise = fmin(first, second);
     return DPMF_OK;
@@ -235,7 +237,9 @@ dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p) {
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
     if (p->bound.scope != NULL) return DPMF_OK;
-    return dpmf_lower_bound_compute(p->workload, p->participation, &o, &p->bound);
+    return dpmf_i_optimum_lower_bound(
+        p->workload, p->participation, &o,
+        p->options.loss == DPMF_LOSS_MAX ? DPMF_I_OPTIMUM_EPOCHS_BOTH : DPMF_I_OPTIMUM_EPOCHS_RMS, &p->bound);
 }
 
 double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p) {
@@ -245,7 +249,9 @@ double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p) {
 double dpmf_i_design_least(const dpmf_i_design_problem *p) {
     double least = INFINITY;
     for (int64_t i = 0; i < p->list.count; i++)
-        if (dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes)) least = fmin(least, p->list.entry[i].compared);
+        if (dpmf_sampling_is_none(&p->list.entry[i].shown.sampling) &&
+            dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes))
+            least = fmin(least, p->list.entry[i].compared);
     return least;
 }
 

@@ -65,8 +65,12 @@ static dpmf_status sweep_nodes(dpmf_i_design_problem *p) {
 
 /* ---- several epochs ---- */
 
-enum { BUFFERS = 4, MORE_BUFFERS = 6 }; /* within 0.2 % of the optimum, mostly; where they are not within 0.1 % */
+enum { SHARED_SEEDS = 2, TIMES_ASKED = 3 }; /* a busy machine may answer once that something is slow */
+enum { BUFFERS = 4, MORE_BUFFERS = 6 };     /* within 0.2 % of the optimum, mostly; where they are not within 0.1 % */
 static const double LONGEST_SEARCH = 60, LONGEST_SHARED = 12, A_MOMENT = 0.6; /* seconds, about, on one core */
+static const double HOPELESS = 1.25; /* times the time that a row may take: no better measurement would help */
+/* Of a long search for the table alone, from the bound: the last parts in a thousand take three quarters of its time. */
+static const double SHOWN_TOLERANCE = 3e-3;
 
 static double epochs_of(const dpmf_i_design_problem *p) {
     return (double)dpmf_participation_count(p->participation);
@@ -82,17 +86,53 @@ static double shared_seconds(const dpmf_i_design_problem *p) {
     return 3.36e-4 * (double)p->steps * epochs_of(p);
 }
 
+/*
+ * Is a row of four buffers far too slow? That depends on the shape alone: asked of the point where the search begins, before
+ * the search.
+ */
+static dpmf_status ask_shape(const dpmf_i_design_problem *p, int shared_seeds, double *overhead, int *hopeless) {
+    const dpmf_i_design_wish wish = {
+        .family = DPMF_FAMILY_TVBLT, .tolerance = 1, .buffers = BUFFERS, .shared_seeds = shared_seeds, .rms = 1};
+    dpmf_strategy *s = NULL;
+    double seconds = 0;
+    dpmf_status status = DPMF_OK;
+    *hopeless = 0;
+    if (p->options.no_bench) return DPMF_OK;
+    TRY_DONE(dpmf_i_design_optimize(p, &wish, 0, &s, NULL));
+    for (int i = 0; i < TIMES_ASKED && (i == 0 || *hopeless); i++) {
+        TRY_DONE(dpmf_i_design_bench(p, s, &seconds, overhead));
+        *hopeless = *overhead > HOPELESS * p->options.max_overhead;
+    }
+done:
+    dpmf_strategy_free(s);
+    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+}
+
+/* A search that cannot change the choice, and takes seconds. */
+static dpmf_status is_for_show(const dpmf_i_design_problem *p, int *shown) {
+    double overhead = 0;
+    *shown = 0;
+    if (p->steps <= DPMF_DENSE_STEPS_MAX || p->options.loss == DPMF_LOSS_MAX) return DPMF_OK;
+    return ask_shape(p, 0, &overhead, shown);
+}
+
 /* From four buffers down as long as fewer are worth it, or the memory asks for fewer. *fast: the first is fast enough. */
 static dpmf_status sweep_replayed(dpmf_i_design_problem *p, int *fast) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .tolerance = 0.1}; /* no climb for a bound */
+    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .rms_tolerance = 1e-6};
     const int64_t first = p->list.count;
     double noise = INFINITY, most = INFINITY;
+    int shown = 0;
+    TRY(is_for_show(p, &shown));
+    if (shown) wish.tolerance = SHOWN_TOLERANCE;
+    if (p->options.loss == DPMF_LOSS_MAX) wish.tolerance = 0.1; /* no climb for a bound */
     for (wish.buffers = BUFFERS; wish.buffers >= 1; wish.buffers--) {
         TRY(dpmf_i_design_offer_best(p, &wish, &noise));
         if (p->list.count == first) return DPMF_OK; /* not for this workload */
         if (wish.buffers == BUFFERS) {
             most = 2 * DPMF_I_DESIGN_CLOSE * noise - noise;
             TRY(dpmf_i_design_ask_time(p, first, fast));
+            wish.tolerance = p->options.loss == DPMF_LOSS_MAX ? wish.tolerance : 0;
+            if (shown && *fast) TRY(dpmf_i_design_offer_best(p, &wish, &noise)); /* it was the measurement */
         }
         const int fits = dpmf_i_design_fits(p, p->list.entry[p->list.count - 1].shown.memory_bytes);
         if (fits && (!*fast || noise > most || p->steps > PICTURE_STEPS)) break;
@@ -106,13 +146,23 @@ static dpmf_status sweep_replayed(dpmf_i_design_problem *p, int *fast) {
 static dpmf_status offer_shared(dpmf_i_design_problem *p) {
     /* for the RMS loss alone: there is no search for the other */
     const dpmf_i_design_wish wish = {
-        .family = DPMF_FAMILY_TVBLT, .swept = 1, .tolerance = 0.1, .buffers = BUFFERS, .shared_seeds = 2, .rms = 1};
-    return dpmf_i_design_offer_best(p, &wish, NULL);
+        .family = DPMF_FAMILY_TVBLT, .swept = 1, .buffers = BUFFERS, .shared_seeds = SHARED_SEEDS, .rms = 1};
+    double overhead = 0;
+    int hopeless = 0;
+    TRY(ask_shape(p, SHARED_SEEDS, &overhead, &hopeless));
+    if (!hopeless || dpmf_i_design_names(p, DPMF_FAMILY_TVBLT)) return dpmf_i_design_offer_best(p, &wish, NULL);
+    dpmf_i_design_limit(p,
+                        "TV-BLT with shared seeds was left out: a row takes %.3g times the time of independent noise, "
+                        "more than the %g allowed.",
+                        overhead, p->options.max_overhead);
+    return DPMF_OK;
 }
 
 static dpmf_status offer_epochs(dpmf_i_design_problem *p) {
     const int named = dpmf_i_design_names(p, DPMF_FAMILY_TVBLT);
-    int fast = 0;
+    int fast = 0, beaten = 0;
+    if (!named) TRY(dpmf_i_design_is_beaten(p, "tvblt", &beaten));
+    if (beaten) return DPMF_OK;
     if (named || replayed_seconds(p) <= LONGEST_SEARCH)
         TRY(sweep_replayed(p, &fast));
     else

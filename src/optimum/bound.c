@@ -287,9 +287,10 @@ static int gap_class(double gap) {
 
 /* The dual over several participations, where it is above `found`. */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
-                                const dpmf_evaluate_options *o, dpmf_lower_bound *found) {
+                                const dpmf_evaluate_options *o, dpmf_i_optimum_epochs_losses losses,
+                                dpmf_lower_bound *found) {
     dpmf_i_optimum_epochs_lower dual;
-    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, &o->run, &dual));
+    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, losses, &o->run, &dual));
     double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
     double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
@@ -309,7 +310,8 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
 
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
-                             const dpmf_evaluate_options *o, const char *like, dpmf_lower_bound *out) {
+                             const dpmf_evaluate_options *o, const char *like, dpmf_i_optimum_epochs_losses losses,
+                             dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
@@ -317,7 +319,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, &found));
+    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, losses, &found));
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;
@@ -341,7 +343,7 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
                                             double *tolerance) {
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
-    TRY(strongest(workload, participation, o, scope, &found));
+    TRY(strongest(workload, participation, o, scope, DPMF_I_OPTIMUM_EPOCHS_BOTH, &found));
     const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
                         found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
@@ -350,15 +352,16 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
     return DPMF_OK;
 }
 
-dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
-                                     const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
+dpmf_status dpmf_i_optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                                       const dpmf_evaluate_options *options, dpmf_i_optimum_epochs_losses losses,
+                                       dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_lower_bound found = {0};
     if (workload == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
-    if (wanted) TRY(strongest(workload, participation, &o, NULL, &found));
+    if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
         return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
                                 "no proven lower bound is known for workload %s of %lld steps under participation %s",
@@ -366,4 +369,9 @@ dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_p
                                 participation == NULL ? "single" : participation->text);
     *out = found;
     return DPMF_OK;
+}
+
+dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
+                                     const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
+    return dpmf_i_optimum_lower_bound(workload, participation, options, DPMF_I_OPTIMUM_EPOCHS_BOTH, out);
 }

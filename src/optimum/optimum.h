@@ -54,6 +54,15 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_check_weights(int64_t steps, const do
 const char *dpmf_i_optimum_lower_bound_scope(const char *text);
 
 /*
+ * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the climb for the max loss takes most of the
+ * time: where it is left out, the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
+ */
+DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound(const dpmf_workload *workload,
+                                                       const dpmf_participation *participation,
+                                                       const dpmf_evaluate_options *options,
+                                                       dpmf_i_optimum_epochs_losses losses, dpmf_lower_bound *out);
+
+/*
  * The bound of the kind that `scope` names, at any size: what a file claims is to be found again, though stronger bounds
  * have become known. *tolerance: how far, relatively, two climbs of the same dual may end apart; 0 for other bounds.
  */

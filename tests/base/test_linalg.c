@@ -260,7 +260,7 @@ static void test_cholesky_finds_the_factor(void **state) {
  */
 static void test_eigenvalues_of_the_second_difference_are_the_known_ones(void **state) {
     (void)state;
-    static const int64_t sizes[] = {1, 2, 3, 60};
+    static const int64_t sizes[] = {1, 2, 3, 10, 32, 33, 60}; /* up to 32 by base/eigen.c */
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         const int64_t n = sizes[s];
         double *a = new_doubles(n * n), *values = new_doubles(n);
@@ -280,6 +280,39 @@ static void test_eigenvalues_of_the_second_difference_are_the_known_ones(void **
         }
         release_all();
     }
+}
+
+/* 0: no order; 1: all equal; 2: rank one; 3: graded over many orders; 4: mostly zeros; 5: nothing but zeros. */
+static double entry_of(int kind, int64_t i, int64_t j) {
+    const double x = sin(1 + 3 * (double)i + 7 * (double)(j * j));
+    const double numbers[] = {
+        x, i == j, (double)(i + 1) * (double)(j + 1), x * exp(-3 * (double)(i + j)), (i + 2 * j) % 5 == 0 ? x : 0, 0};
+    return numbers[kind];
+}
+
+/* A v = value v, orthonormal v, rising values, by both routes. */
+static void test_eigenvectors_of_any_kind_of_matrix(void **state) {
+    (void)state;
+    for (int64_t n = 1; n <= DPMF_I_BASE_EIGEN_SMALL + 2; n++)
+        for (int kind = 0; kind < 6; kind++) {
+            double *a = new_doubles(n * n), *v = new_doubles(n * n), *values = new_doubles(n);
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = 0; j <= i; j++)
+                    a[i * n + j] = a[j * n + i] = entry_of(kind, i, j);
+            memcpy(v, a, (size_t)(n * n) * sizeof *a);
+            assert_int_equal(dpmf_i_base_symmetric_eigen(n, v, values), DPMF_OK);
+            const double size = dpmf_i_base_norm(n * n, a);
+            for (int64_t i = 0; i < n; i++) {
+                assert_true(i == 0 || values[i - 1] <= values[i]);
+                for (int64_t j = 0; j < n; j++) {
+                    const double product = dpmf_i_base_dot(n, a + j * n, v + i * n);
+                    const double inner = dpmf_i_base_dot(n, v + i * n, v + j * n);
+                    assert_true(fabs(product - values[i] * v[i * n + j]) <= 1e-14 * size);
+                    assert_true(fabs(inner - (i == j)) <= 1e-13);
+                }
+            }
+            release_all();
+        }
 }
 
 /* Prefix sums: 1/(2 sin((2j-1) pi/(4n+2))), j = 1..n; with every column twice, sqrt 2 times that. */
@@ -384,6 +417,7 @@ int main(void) {
         cmocka_unit_test(test_triangular_products_solves_and_inverses_agree),
         cmocka_unit_test(test_cholesky_finds_the_factor),
         cmocka_unit_test(test_eigenvalues_of_the_second_difference_are_the_known_ones),
+        cmocka_unit_test(test_eigenvectors_of_any_kind_of_matrix),
         cmocka_unit_test(test_singular_values_of_prefix_sums_are_the_known_ones),
         cmocka_unit_test(test_lq_factors_give_the_same_gram_matrix),
         cmocka_unit_test(test_bad_matrices_are_refused),

@@ -216,15 +216,16 @@ static dpmf_status make_toeplitz_in_place(double *out) {
 }
 
 static dpmf_status make_eigenvalues(double *out) {
-    double a[64], values[8] = {0};
-    for (int i = 0; i < 64; i++) {
-        a[i] = 1.0 / (1 + i / 8 + i % 8);
+    enum { N = DPMF_I_BASE_EIGEN_SMALL + 1 }; /* smaller ones take no memory */
+    double a[N * N], values[N] = {0};
+    for (int i = 0; i < N * N; i++) {
+        a[i] = 1.0 / (1 + i / N + i % N);
     }
-    const dpmf_status status = dpmf_i_base_symmetric_eigen(8, a, values);
-    for (int i = 0; i < 8 && status != DPMF_OK; i++) {
+    const dpmf_status status = dpmf_i_base_symmetric_eigen(N, a, values);
+    for (int i = 0; i < N && status != DPMF_OK; i++) {
         assert_true(values[i] == 0);
     }
-    if (status == DPMF_OK) memcpy(out, values, sizeof values);
+    if (status == DPMF_OK) memcpy(out, values, 8 * sizeof(double));
     return status;
 }
 

@@ -291,6 +291,28 @@ class LeftOut(Case):
         self.assertIn("dense", {c["family"] for c in found["candidates"]})
 
 
+class Beaten(Case):
+    ASKED = ["design", "--steps", 512, "--epochs", 2, "--delta", "1e-6", "--dim", 1000, "--sampling", "block-cyclic",
+             "--no-bench"]
+
+    def test_what_cannot_win_without_sampling_is_left_out_and_named(self):
+        found = self.json(*self.ASKED, "--epsilon", 0.5)
+        families = {c["family"] for c in found["candidates"] + found["sweep"]}
+        self.assertFalse(families & {"tvblt", "dense"})
+        line = next(line for line in found["why"].splitlines() if line.startswith("Left out because it is proven"))
+        self.assertIn("banded without sampling, tvblt, dense", line)
+        named = self.json(*self.ASKED, "--epsilon", 0.5, "--families", "tvblt,banded,banded-toeplitz")
+        best = min(c["noise_rms"] for c in named["candidates"] if c["family"] == "tvblt")
+        times = float(line.split("less than ")[1].split()[0])  # what was proven holds
+        self.assertGreaterEqual(best, 0.9995 * times * found["chosen"]["noise_rms"])
+        self.assertEqual(named["chosen"]["noise_rms"], found["chosen"]["noise_rms"])
+
+    def test_where_it_can_win_it_is_there(self):
+        found = self.json(*self.ASKED, "--epsilon", 64)
+        self.assertEqual(found["chosen"]["family"], "tvblt")
+        self.assertNotIn("Left out because it is proven", found["why"])
+
+
 class Memory(Case):
     ASKED = [*SMALL[:-1], "1e13", "--no-bench", "--families", "identity,blt"]
 

@@ -128,6 +128,31 @@ static void test_threads_do_not_change_the_search(void **unused) {
     dpmf_workload_free(a);
 }
 
+/* --tolerance: from the bound, and no further than that takes; with shared seeds too. */
+static void test_the_search_ends_where_the_tolerance_is_met(void **unused) {
+    dpmf_workload *a = workload_of("prefix", 256);
+    dpmf_participation *p = NULL;
+    (void)unused;
+    check_ok(dpmf_participation_parse("cyclic:8,32", 256, &p));
+    for (int seeds = 0; seeds <= 2; seeds += 2) {
+        dpmf_optimize_options o = dpmf_optimize_options_defaults();
+        dpmf_optimization whole, early;
+        dpmf_strategy *s = NULL;
+        o.buffers = 4;
+        o.shared_seeds = seeds;
+        check_ok(dpmf_optimize("tvblt", a, p, &o, &s, &whole));
+        dpmf_strategy_free(s);
+        o.tolerance = 0.05;
+        check_ok(dpmf_optimize("tvblt", a, p, &o, &s, &early));
+        dpmf_strategy_free(s);
+        assert_true(early.optimum_upper <= 1.05 * early.optimum_lower && early.optimum_upper > whole.optimum_upper);
+        assert_true(2 * early.iterations < whole.iterations);
+        assert_true(early.optimum_lower == whole.optimum_lower);
+    }
+    dpmf_participation_free(p);
+    dpmf_workload_free(a);
+}
+
 static void test_any_allocation_of_the_search_may_fail(void **unused) {
     dpmf_workload *a = workload_of("prefix", 12);
     dpmf_i_optimize_replay_result found = {0};
@@ -142,9 +167,11 @@ static void test_any_allocation_of_the_search_may_fail(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_search_comes_near_the_bound), cmocka_unit_test(test_found_is_dense),
-        cmocka_unit_test(test_the_fewest_buffers_are_found), cmocka_unit_test(test_threads_do_not_change_the_search),
-        cmocka_unit_test(test_any_allocation_of_the_search_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_search_comes_near_the_bound),
+                                       cmocka_unit_test(test_found_is_dense),
+                                       cmocka_unit_test(test_the_fewest_buffers_are_found),
+                                       cmocka_unit_test(test_threads_do_not_change_the_search),
+                                       cmocka_unit_test(test_the_search_ends_where_the_tolerance_is_met),
+                                       cmocka_unit_test(test_any_allocation_of_the_search_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,8 +74,49 @@ static void test_the_second_answer_is_the_first(void **unused) {
     dpmf_workload_free(other);
 }
 
+/* So many other answers that all earlier ones are forgotten. */
+static void forget(void) {
+    const dpmf_i_optimum_epochs_lower other = {.rms_loss = 1};
+    for (uint8_t i = 0; i < 100; i++)
+        dpmf_i_optimum_epochs_remember((uint8_t[32]){200, i}, &other);
+}
+
+static void bound_of(const dpmf_workload *a, const dpmf_participation *p, dpmf_i_optimum_epochs_losses losses,
+                     dpmf_lower_bound *out) {
+    check_ok(dpmf_i_optimum_lower_bound(a, p, NULL, losses, out));
+}
+
+/* The RMS loss alone, then both, and both at once; a climb, and a bound extrapolated from shorter epochs. */
+static void test_the_rms_loss_alone_is_the_same_and_both_follow(void **unused) {
+    static const struct {
+        const char *workload, *participation;
+        int64_t n;
+    } cases[] = {{"momentum:0.5", "cyclic:3,40", 120}, {"prefix", "cyclic:8,100", 800}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dpmf_workload *a = workload_of(cases[i].workload, cases[i].n);
+        dpmf_participation *p = NULL;
+        dpmf_lower_bound rms, known, both, once;
+        check_ok(dpmf_participation_parse(cases[i].participation, cases[i].n, &p));
+        forget();
+        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS, &rms);
+        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &known);
+        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_BOTH, &both);
+        forget();
+        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &once);
+        assert_true(rms.rms_loss == once.rms_loss && both.rms_loss == once.rms_loss);
+        assert_true(both.max_loss == once.max_loss && both.scope == once.scope);
+        assert_true(rms.max_loss >= rms.rms_loss && rms.max_loss < once.max_loss);
+        assert_true(known.max_loss == rms.max_loss && known.scope == rms.scope);
+        assert_non_null(strstr(rms.scope, "for the RMS loss"));
+        dpmf_participation_free(p);
+        dpmf_workload_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_rms_loss_alone_is_the_same_and_both_follow),
         cmocka_unit_test(test_other_questions_have_other_digests),
         cmocka_unit_test(test_an_answer_is_kept_until_many_others_came),
         cmocka_unit_test(test_the_second_answer_is_the_first),

@@ -7,6 +7,7 @@
 #include "optimize/replay/shared.h"
 
 #include "optimize/optimize.h"
+#include "optimum/optimum.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -44,7 +45,8 @@ static dpmf_status find_bound(const dpmf_i_optimize_task *task, dpmf_optimizatio
         return dpmf_i_optimize_epochs_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
     how.weights = o->weights;
     how.run = o->run;
-    TRY(dpmf_lower_bound_compute(task->workload, task->participation, &how, &found));
+    TRY(dpmf_i_optimum_lower_bound(task->workload, task->participation, &how,
+                                   max_loss ? DPMF_I_OPTIMUM_EPOCHS_BOTH : DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &found));
     *bound = (dpmf_optimization){
         .optimum_lower = max_loss ? found.max_loss : found.rms_loss, .optimum_upper = INFINITY, .scope = found.scope};
     return DPMF_OK;
@@ -90,6 +92,7 @@ static dpmf_status search(const dpmf_i_optimize_task *task, double lower, found 
                                           .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
                                           .settled = o->wanted_ratio > 1 && lower > 0 ? 0 : SETTLED,
                                           .lower = lower,
+                                          .enough = o->buffers > 0 ? (1 + o->tolerance) * lower : 0,
                                           .weights = o->weights,
                                           .run = &o->run};
     TRY(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));

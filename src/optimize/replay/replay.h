@@ -102,6 +102,7 @@ typedef struct dpmf_i_optimize_replay_options {
     double lower;           /* a lower bound on the loss of any mechanism; may be 0 if buffers > 0 */
     int iterations;         /* at most, of each stage of the search; 0 means 400 */
     double decrease;        /* stop when ten steps gain less than this part of the loss; 0 means 1e-5 */
+    double enough;          /* RMS: stop at this loss; 0: never */
     const double *weights;  /* RMS: n weights of the squared errors, or NULL */
     const dpmf_run *run;    /* may be NULL */
     dpmf_i_base_pool *pool; /* may be NULL */

@@ -39,7 +39,8 @@ void dpmf_i_optimize_replay_result_free(result_t *result) {
 typedef struct search {
     work_t *work;
     int started;
-    double first; /* log of the loss at the start */
+    double first;        /* log of the loss at the start */
+    double last, enough; /* log of the loss evaluated last; stop at this one */
 } search;
 
 static dpmf_status objective_value(void *context, const double *x, double *f, double *gradient) {
@@ -52,16 +53,25 @@ static dpmf_status objective_value(void *context, const double *x, double *f, do
     if (!isfinite(*f)) return DPMF_OK;
     if (s->started == 0) s->first = *f;
     s->started = 1;
+    s->last = *f;
     *f = exp(*f - s->first); /* about 1, so that "a part of f" is one of the loss */
     for (int64_t i = 0; i < count; i++)
         gradient[i] *= w->scales[i] * *f;
     return DPMF_OK;
 }
 
+/* A step ends at the point that was evaluated last. */
+static dpmf_status is_enough(void *context, const double *x, double gradient, int *end) {
+    const search *s = context;
+    (void)x, (void)gradient;
+    *end = s->last <= s->enough;
+    return DPMF_OK;
+}
+
 /* From result->parameters, which become the best point. */
 static dpmf_status descend(work_t *w, const options_t *o, result_t *result) {
     const int64_t count = dpmf_i_strategy_replay_count(&w->c.shape);
-    search s = {.work = w};
+    search s = {.work = w, .enough = log(o->enough)};
     const dpmf_i_base_objective objective = {.count = count, .context = &s, .value = objective_value};
     const double settled = w->c.shape.steps > LONG_STEPS ? LONG_DECREASE : DECREASE;
     const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
@@ -70,7 +80,8 @@ static dpmf_status descend(work_t *w, const options_t *o, result_t *result) {
                                                   .iterations = o->iterations > 0 ? o->iterations : ITERATIONS,
                                                   .pairs = PAIRS,
                                                   .what = "replayed seeds",
-                                                  .run = o->run};
+                                                  .run = o->run,
+                                                  .enough = !o->max_loss && o->enough > 0 ? is_enough : NULL};
     dpmf_i_base_minimum found = {0};
     double *x = NULL;
     dpmf_status status = DPMF_OK;

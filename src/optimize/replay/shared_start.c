@@ -186,6 +186,18 @@ static dpmf_status one_round(shared_t *s, double smoothing, int iterations, cons
     return DPMF_OK;
 }
 
+/* Is the start enough already? Then it is the result. */
+static dpmf_status try_start(shared_t *s, const dpmf_i_optimize_replay_options *o, result_t *result) {
+    const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
+    double loss = 0;
+    s->smoothing = 0;
+    TRY(dpmf_i_optimize_replay_shared_loss(s, s->parameters, &loss, NULL));
+    if (!(isfinite(loss) && dpmf_i_optimize_replay_rms(&s->base) <= o->enough)) return DPMF_OK;
+    result->loss = dpmf_i_optimize_replay_rms(&s->base);
+    memcpy(result->parameters, s->parameters, (size_t)count * sizeof *s->parameters);
+    return DPMF_OK;
+}
+
 static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, result_t *result) {
     /* large until the multipliers have settled, then down: 1.0078 of the bound at n = 1000, k = 10, l = 3 */
     static const double SMOOTHING[] = {0.05, 0.05, 0.05, 0.05, 0.02, 0.02, 0.01, 0.005, 0.002};
@@ -193,11 +205,13 @@ static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, 
     dpmf_i_base_descent_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
     double *x = NULL, loss = 0;
     dpmf_status status = DPMF_OK;
+    result->loss = INFINITY;
+    if (o->enough > 0) TRY(try_start(s, o, result));
+    if (isfinite(result->loss)) return DPMF_OK;
     TRY_DONE(dpmf_i_base_descent_lbfgs_create(count, PAIRS, &memory));
     TRY_DONE(dpmf_i_base_alloc_doubles(count, "the unknowns", &x));
     for (int64_t i = 0; i < count; i++)
         x[i] = s->parameters[i] / s->scales[i];
-    result->loss = INFINITY;
     for (size_t i = 0; i < sizeof SMOOTHING / sizeof *SMOOTHING; i++) {
         TRY_DONE(one_round(s, SMOOTHING[i], o->iterations > 0 ? o->iterations : ITERATIONS, o->run, &memory, x, &loss,
                            &result->evaluations));
@@ -205,6 +219,7 @@ static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, 
             result->loss = loss;
             memcpy(result->parameters, s->parameters, (size_t)count * sizeof *x);
         }
+        if (loss <= o->enough) break;
     }
 done:
     dpmf_i_base_descent_lbfgs_free(&memory);

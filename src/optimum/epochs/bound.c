@@ -100,6 +100,7 @@ typedef struct question {
     const dpmf_workload *workload;
     int64_t k, b;
     const double *weights;
+    int rms_only;
     const dpmf_run *run;
 } question;
 
@@ -145,8 +146,8 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_
     dpmf_i_optimum_epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
-    TRY_DONE(bound_long(q, pool, out));
-    if (out->foretold && 2 * least_cost(q) <= MAX_MOST) TRY_DONE(bound_max(q, pool, NULL, out));
+    if (!out->foretold) TRY_DONE(bound_long(q, pool, out));
+    if (out->foretold && !q->rms_only && 2 * least_cost(q) <= MAX_MOST) TRY_DONE(bound_max(q, pool, NULL, out));
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
@@ -155,7 +156,7 @@ static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
-    if (q->weights == NULL) TRY_DONE(bound_max(q, pool, &climb, out));
+    if (q->weights == NULL && !q->rms_only) TRY_DONE(bound_max(q, pool, &climb, out));
 done:
     dpmf_i_optimum_epochs_climb_free(&climb);
     dpmf_i_optimum_epochs_free(&epochs);
@@ -173,7 +174,7 @@ static dpmf_status bound_full(const question *q, dpmf_i_optimum_epochs_lower *ou
     out->rms_loss = sqrt(found.lower / (double)n);
     out->rms_gap = sqrt(found.upper / found.lower) - 1;
     dpmf_i_base_free(found.diagonal);
-    if (q->weights != NULL || n > MAX_LOSS_STEPS) return DPMF_OK;
+    if (q->weights != NULL || q->rms_only || n > MAX_LOSS_STEPS) return DPMF_OK;
     TRY(dpmf_i_optimum_epochs_full_solve(q->workload, 1, NULL, 1e-4, q->run, &found));
     out->max_loss = sqrt(found.lower);
     out->max_gap = sqrt(found.upper / found.lower) - 1;
@@ -191,8 +192,9 @@ static int all_positive(int64_t n, const double *weights) {
 enum { THREADS_STEPS_MIN = 1024 };
 
 dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
-                                        const dpmf_run *run, dpmf_i_optimum_epochs_lower *out) {
-    const question q = {workload, k, b, weights, run};
+                                        dpmf_i_optimum_epochs_losses losses, const dpmf_run *run,
+                                        dpmf_i_optimum_epochs_lower *out) {
+    const question q = {workload, k, b, weights, losses == DPMF_I_OPTIMUM_EPOCHS_RMS, run};
     dpmf_i_optimum_epochs_lower found = {0};
     dpmf_i_base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
@@ -200,7 +202,11 @@ dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k
     *out = found;
     if (workload->form == DPMF_I_WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
     TRY(dpmf_i_optimum_epochs_digest(workload, k, b, weights, digest));
-    if (dpmf_i_optimum_epochs_recall(digest, out)) return DPMF_OK;
+    if (dpmf_i_optimum_epochs_recall(digest, out) && (losses != DPMF_I_OPTIMUM_EPOCHS_BOTH || !out->rms_only))
+        return DPMF_OK;
+    if (out->foretold) found = *out; /* only the max loss is missing, and does not need the climb for the RMS loss */
+    *out = (dpmf_i_optimum_epochs_lower){0};
+    found.rms_only = out->rms_only = q.rms_only;
     if (b == 1) {
         TRY_DONE(bound_full(&q, &found));
     } else {

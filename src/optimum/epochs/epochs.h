@@ -164,10 +164,17 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const
 typedef struct dpmf_i_optimum_epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
     int foretold; /* the RMS bound is from a V that shorter epochs foretell */
+    int rms_only; /* the bound for the max loss was not asked for: 0 */
 } dpmf_i_optimum_epochs_lower;
+/* Which of them are needed. */
+typedef enum dpmf_i_optimum_epochs_losses {
+    DPMF_I_OPTIMUM_EPOCHS_BOTH = 0,
+    DPMF_I_OPTIMUM_EPOCHS_RMS,
+    DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN /* the RMS loss is enough if it was found before; otherwise both, as evaluations need them */
+} dpmf_i_optimum_epochs_losses;
 DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                        const double *weights, const dpmf_run *run,
-                                                        dpmf_i_optimum_epochs_lower *out);
+                                                        const double *weights, dpmf_i_optimum_epochs_losses losses,
+                                                        const dpmf_run *run, dpmf_i_optimum_epochs_lower *out);
 /*
  * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs foretell
  * (optimum/epochs/long.c): time hardly depends on b. 0 where V turns out not to be positive definite.

@@ -40,23 +40,31 @@ dpmf_status dpmf_i_optimum_epochs_digest(const dpmf_workload *a, int64_t k, int6
     return dpmf_i_base_sha256_bytes(sizeof parts / sizeof parts[0], parts, digest);
 }
 
+/* Where the answer is, -1: nowhere. The lock is held. */
+static int place_of(const uint8_t digest[32]) {
+    for (int i = 0; i < KEPT; i++)
+        if (answers[i].known && memcmp(answers[i].digest, digest, sizeof answers[i].digest) == 0) return i;
+    return -1;
+}
+
 int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs_lower *out) {
-    int known = 0;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < KEPT && !known; i++) {
-        known = answers[i].known && memcmp(answers[i].digest, digest, sizeof answers[i].digest) == 0;
-        if (known) *out = answers[i].found;
-    }
+    const int at = place_of(digest);
+    if (at >= 0) *out = answers[at].found;
     pthread_mutex_unlock(&lock);
-    return known;
+    return at >= 0;
 }
 
 void dpmf_i_optimum_epochs_remember(const uint8_t digest[32], const dpmf_i_optimum_epochs_lower *found) {
     pthread_mutex_lock(&lock);
-    answer *to = &answers[next_answer];
+    int at = place_of(digest);
+    if (at < 0) {
+        at = next_answer;
+        next_answer = (next_answer + 1) % KEPT;
+    }
+    answer *to = &answers[at];
     memcpy(to->digest, digest, sizeof to->digest);
     to->found = *found;
     to->known = 1;
-    next_answer = (next_answer + 1) % KEPT;
     pthread_mutex_unlock(&lock);
 }
