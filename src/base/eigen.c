@@ -7,6 +7,9 @@
  * Why not LAPACK: climbs and searches ask for the eigenvalues of k x k matrices, k a number of epochs, many thousand times. There
  * OpenBLAS wakes its threads for ten numbers, and these then spin for milliseconds each time.
  *
+ * Numbers far from 1 are first divided by a power of two, since products of two of them must not leave the range of a double. An
+ * answer that is not finite is an error: callers prove bounds with it.
+ *
  * V[i,j] is held at v[j n + i], so that the columns that are rotated are contiguous, and are the rows of the answer; the matrix itself is
  * symmetric.
  */
@@ -14,9 +17,10 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { N_MAX = DPMF_I_BASE_EIGEN_SMALL, ROUNDS_MAX = 60 };
+enum { N_MAX = DPMF_I_BASE_EIGEN_SMALL, ROUNDS_MAX = 60, NEAR_EXPONENT = 200 };
 
 typedef struct eigen {
     int n;
@@ -201,12 +205,34 @@ static void sort(eigen *g) {
     }
 }
 
+/* The power of two that the numbers are divided by: 0 where they are near 1. */
+static int far_from_one(int n, const double *a) {
+    double largest = 0;
+    int exponent = 0;
+    for (int i = 0; i < n * n; i++)
+        largest = fmax(largest, fabs(a[i]));
+    (void)frexp(largest, &exponent);
+    return abs(exponent) > NEAR_EXPONENT ? exponent : 0;
+}
+
+static void shift_exponents(int count, int by, double *x) {
+    for (int i = 0; by != 0 && i < count; i++)
+        x[i] = ldexp(x[i], by);
+}
+
 dpmf_status dpmf_i_base_eigen_small(int n, double *a, double *values) {
     eigen g = {.n = n, .v = a};
+    const int exponent = far_from_one(n, a);
+    shift_exponents(n * n, -exponent, a);
     reduce(&g);
     if (!iterate(&g))
         return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", n, n);
     sort(&g);
+    shift_exponents(n, exponent, g.d);
+    for (int i = 0; i < n; i++)
+        if (!isfinite(g.d[i]))
+            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
+                                    "the eigenvalues of a %d x %d matrix are outside the range of a double", n, n);
     memcpy(values, g.d, (size_t)n * sizeof *values);
     return DPMF_OK;
 }

@@ -290,29 +290,45 @@ static double entry_of(int kind, int64_t i, int64_t j) {
     return numbers[kind];
 }
 
-/* A v = value v, orthonormal v, rising values, by both routes. */
+/* A v = value v, orthonormal v, rising values. */
+static void check_eigen(int64_t n, int kind, double scale) {
+    double *a = new_doubles(n * n), *v = new_doubles(n * n), *values = new_doubles(n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            a[i * n + j] = a[j * n + i] = scale * entry_of(kind, i, j);
+    memcpy(v, a, (size_t)(n * n) * sizeof *a);
+    assert_int_equal(dpmf_i_base_symmetric_eigen(n, v, values), DPMF_OK);
+    const double size = dpmf_i_base_norm(n * n, a);
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(i == 0 || values[i - 1] <= values[i]);
+        for (int64_t j = 0; j < n; j++) {
+            const double product = dpmf_i_base_dot(n, a + j * n, v + i * n);
+            const double inner = dpmf_i_base_dot(n, v + i * n, v + j * n);
+            assert_true(fabs(product - values[i] * v[i * n + j]) <= 1e-14 * size);
+            assert_true(fabs(inner - (i == j)) <= 1e-13);
+        }
+    }
+    release_all();
+}
+
+/* By both routes; products of two numbers can be too large or too small for a double. */
 static void test_eigenvectors_of_any_kind_of_matrix(void **state) {
+    static const double scales[] = {1, 1e-280, 1e-155, 1e155, 1e280};
     (void)state;
     for (int64_t n = 1; n <= DPMF_I_BASE_EIGEN_SMALL + 2; n++)
-        for (int kind = 0; kind < 6; kind++) {
-            double *a = new_doubles(n * n), *v = new_doubles(n * n), *values = new_doubles(n);
-            for (int64_t i = 0; i < n; i++)
-                for (int64_t j = 0; j <= i; j++)
-                    a[i * n + j] = a[j * n + i] = entry_of(kind, i, j);
-            memcpy(v, a, (size_t)(n * n) * sizeof *a);
-            assert_int_equal(dpmf_i_base_symmetric_eigen(n, v, values), DPMF_OK);
-            const double size = dpmf_i_base_norm(n * n, a);
-            for (int64_t i = 0; i < n; i++) {
-                assert_true(i == 0 || values[i - 1] <= values[i]);
-                for (int64_t j = 0; j < n; j++) {
-                    const double product = dpmf_i_base_dot(n, a + j * n, v + i * n);
-                    const double inner = dpmf_i_base_dot(n, v + i * n, v + j * n);
-                    assert_true(fabs(product - values[i] * v[i * n + j]) <= 1e-14 * size);
-                    assert_true(fabs(inner - (i == j)) <= 1e-13);
-                }
-            }
-            release_all();
-        }
+        for (int kind = 0; kind < 6; kind++)
+            for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
+                check_eigen(n, kind, scales[i]);
+}
+
+/* Bounds are proven with the eigenvalues: none that is infinite or not a number is given as an answer. */
+static void test_eigenvalues_too_large_for_a_double_are_an_error(void **state) {
+    double a[16], values[4] = {1, 2, 3, 4};
+    (void)state;
+    for (int i = 0; i < 16; i++)
+        a[i] = 1e308;
+    assert_int_equal(dpmf_i_base_symmetric_eigen(4, a, values), DPMF_ERROR_NUMERICAL);
+    assert_true(values[0] == 1 && values[3] == 4);
 }
 
 /* Prefix sums: 1/(2 sin((2j-1) pi/(4n+2))), j = 1..n; with every column twice, sqrt 2 times that. */
@@ -418,6 +434,7 @@ int main(void) {
         cmocka_unit_test(test_cholesky_finds_the_factor),
         cmocka_unit_test(test_eigenvalues_of_the_second_difference_are_the_known_ones),
         cmocka_unit_test(test_eigenvectors_of_any_kind_of_matrix),
+        cmocka_unit_test(test_eigenvalues_too_large_for_a_double_are_an_error),
         cmocka_unit_test(test_singular_values_of_prefix_sums_are_the_known_ones),
         cmocka_unit_test(test_lq_factors_give_the_same_gram_matrix),
         cmocka_unit_test(test_bad_matrices_are_refused),

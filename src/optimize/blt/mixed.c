@@ -15,7 +15,7 @@
  * other. All are sketched in a few steps, the best four continue, and the best two of these are the ends with d. That
  * is done for a smooth S (mu = 1e-3); mu falls further only with as many buffers as are asked for. Where the last
  * buffer gains so little that this may change the order, the ends with one less go that way too, and the better of
- * them is a start: a buffer more never makes the loss larger.
+ * them is a start: so a buffer more does not make larger what is minimized.
  *
  * Scales that nearly cancel leave few digits in float32. So ln loss + ROUNDING sum alpha^2 is minimized, about the loss
  * of a stream in float32: rounding adds 7e-5 to the loss where sum |alpha| is 5e4, 0.07 where it is 1.6e6, and at 1e8
