@@ -17,7 +17,7 @@ from checking import finds_exactly, run
 
 MOST_FILES = 40
 CROWDED = ("src", "cli", "tests")
-OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour")
+OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour", "papers")
 LEAST_WORDS = 3
 REGISTERED = re.compile(r"\bcmocka_unit_test(?:_\w+)?\(\s*(\w+)")
 DEFINED = re.compile(r"^(?:static )?void (\w+)\(void \*\*\w*\)", re.MULTILINE)

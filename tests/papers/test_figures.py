@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dpmf reproduce`, McKenna 2024, Figures 1 and 7: the text's claims agree, and noise is noise multiplier x loss.
 
-The other figures are in test_reproduce_bands.py.
+The other figures are in test_bands.py.
 """
 import unittest
 
-import reproduce_cases
-from reproduce_cases import BANDED, MORE_EPOCHS, MORE_STEPS, RIVALS
+import cases
+from cases import BANDED, MORE_EPOCHS, MORE_STEPS, RIVALS
 
 
-class Figures(reproduce_cases.Figures):
+class Figures(cases.Figures):
     NAMED = [BANDED, RIVALS, MORE_STEPS, MORE_EPOCHS]
 
     def test_noise_is_sigma_times_loss(self):

@@ -2,11 +2,11 @@
 """`dpmf reproduce`, McKenna 2024, Figures 2, 6, 8, 10 and 11: claims agree, and the curves fit together."""
 import unittest
 
-import reproduce_cases
-from reproduce_cases import BANDS, BEST_BANDS, COEFFICIENTS, CORRELATION, MORE_EPSILON, SAMPLING, SEPARATION, SWEEP
+import cases
+from cases import BANDS, BEST_BANDS, COEFFICIENTS, CORRELATION, MORE_EPSILON, SAMPLING, SEPARATION, SWEEP
 
 
-class Bands(reproduce_cases.Figures):
+class Bands(cases.Figures):
     NAMED = [BANDS, BEST_BANDS, SAMPLING, CORRELATION, MORE_EPSILON, COEFFICIENTS, SEPARATION, SWEEP]
 
     def test_figures_6_follow_from_2a_and_8(self):

@@ -5,7 +5,9 @@ import json
 import math
 import os
 import re
+import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
 from harness import Case, run
 
 DENISOV = "denisov-2022-table-2"

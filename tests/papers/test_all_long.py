@@ -4,8 +4,8 @@ import json
 import re
 import unittest
 
+from cases import NAMES, NOT_ATTEMPTED, PAGE, attempted, cells_of, compare_page, once
 from harness import Case
-from reproduce_cases import NAMES, NOT_ATTEMPTED, PAGE, attempted, cells_of, compare_page, once
 
 
 class All(Case):

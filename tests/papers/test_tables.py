@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dpmf reproduce`, the tables: every compared figure agrees, the comparison can fail, the page is up to date.
 
-The figures are in test_reproduce_figures.py and _bands.py, a run of everything at once in test_reproduce_all_long.py.
+The figures are in test_figures.py and test_bands.py, a run of everything at once in test_all_long.py.
 """
 import json
 import math
 import re
 import unittest
 
-import reproduce_cases
-from harness import Case, run
-from reproduce_cases import (BANDS, CHOQUETTE_CHOO, CORNERS, DENISOV, FIGURES, MATRIX, MEMORY, MULTIPLIERS, NAMES,
+import cases
+from cases import (BANDS, CHOQUETTE_CHOO, CORNERS, DENISOV, FIGURES, MATRIX, MEMORY, MULTIPLIERS, NAMES,
                              PERTURBED, PILLUTLA_MAX, PILLUTLA_RMS, QUICK, RIVALS, SEPARATION, SETTLED, column_of,
                              compare_page, once)
+from harness import Case, run
 
 
-class Tables(reproduce_cases.Figures):
+class Tables(cases.Figures):
     NAMED = [DENISOV, CHOQUETTE_CHOO, MULTIPLIERS, CORNERS, MATRIX, MEMORY, SETTLED, PILLUTLA_MAX, PILLUTLA_RMS]
 
     def test_an_exact_sensitivity_is_no_worse(self):
