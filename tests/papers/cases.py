@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of `dpmf reproduce` share: names, what is known of the figures, and how a page is read."""
+"""What the tests of papers/reproduce.py share: names, what is known of the figures, and how a page is read."""
 import functools
 import json
 import math
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
-from harness import Case, run
+from harness import DPMF, Case
 
 DENISOV = "denisov-2022-table-2"
 CHOQUETTE_CHOO, MULTIPLIERS, CORNERS = ("choquette-choo-2023-table-%d" % number for number in [1, 3, 6])
@@ -21,8 +22,7 @@ PILLUTLA_MAX, PILLUTLA_RMS = "pillutla-2025-table-2.2", "pillutla-2025-table-2.3
 NAMES = [DENISOV, CHOQUETTE_CHOO, MULTIPLIERS, CORNERS, MATRIX, BANDED, RIVALS, BANDS, BEST_BANDS, SAMPLING,
          CORRELATION, MORE_STEPS, MORE_EPOCHS, MORE_EPSILON, COEFFICIENTS, SEPARATION, SWEEP, MEMORY, SETTLED,
          PILLUTLA_MAX, PILLUTLA_RMS]
-QUICK = [MULTIPLIERS, CORNERS, MATRIX, SETTLED, SWEEP, MEMORY]  # for what need not be seen on every table
-PERTURBED = [MULTIPLIERS, CORNERS, MATRIX, RIVALS, BANDS, SETTLED, PILLUTLA_MAX, PILLUTLA_RMS]
+QUICK = [MULTIPLIERS, CORNERS, MATRIX, COEFFICIENTS, SEPARATION, SWEEP, MEMORY, SETTLED]  # seconds in all
 CELL_KEYS = ["table", "row", "column", "ours", "paper", "difference", "ok", "note"]
 
 STEPS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
@@ -106,10 +106,44 @@ CELLS = {DENISOV: 15, CHOQUETTE_CHOO: 40, MULTIPLIERS: 9, CORNERS: 6, MATRIX: 24
 NOT_ATTEMPTED = 20
 
 
+PAPERS = os.path.join(os.environ.get("DPMF_SOURCE", "."), "papers")
+sys.path.insert(1, PAPERS)
+import reproduce  # noqa: E402
+
+
+def run(*arguments, papers=PAPERS, program=DPMF):
+    """Exit code, stdout and stderr of the script."""
+    done = subprocess.run([sys.executable, os.path.join(papers, "reproduce.py"), "--program", program, *map(str, arguments)],
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
 @functools.lru_cache(maxsize=None)
 def once(*arguments):
-    """Exit code, stdout and stderr of a run that several tests look at."""
-    return run("reproduce", *arguments)
+    """The same of a run that several tests look at."""
+    return run(*arguments)
+
+
+WRONG = """#!%s
+import json, subprocess, sys
+done = subprocess.run([%r, *sys.argv[1:]], capture_output=True, text=True)
+answer = json.loads(done.stdout)
+for key in ["sigma", "rms_loss", "max_loss"]:
+    if answer.get(key) is not None:
+        answer[key] *= 1.01
+if answer.get("optimum", {}).get("upper"):
+    answer["optimum"]["upper"] *= 1.01
+if "diagonals" in (answer.get("parameters") or {}):
+    answer["parameters"]["diagonals"] = [[1.01 * value for value in line] for line in answer["parameters"]["diagonals"]]
+print(json.dumps(answer))
+"""
+
+
+def wrong_program(case):
+    """A program like dpmf whose figures are 1 % too large."""
+    path = case.write("wrong", WRONG % (sys.executable, os.path.abspath(DPMF)))
+    os.chmod(path, 0o755)
+    return path
 
 
 def column_of(cell):
@@ -154,6 +188,18 @@ class Figures(Case):
                     self.assertGreaterEqual(cell["ours"], cell["paper"])
                 elif column_of(cell) not in OR_LESS or cell["ours"] > cell["paper"]:
                     self.assertLessEqual(abs(cell["ours"] - cell["paper"]), cell["tolerance"] * (1 + 1e-8))
+
+    def test_every_compared_figure_could_disagree(self):
+        """The printed figure itself agrees, one that is wrong by twice the tolerance, or on the wrong side, does not."""
+        tables = {table["name"]: table for paper in reproduce.read_papers() for table in paper["tables"]}
+        compared = [cell for name in self.NAMED for cell in reproduce.cells_of(tables[name]) if cell.compared]
+        self.assertEqual(len(compared), sum(cell["ok"] is not None for cell in self.cells))
+        for cell in compared:
+            wrong = {"near": 2 * cell.tolerance(), "at most": 1e-9 * cell.paper, "at least": -1e-9 * cell.paper}
+            for away, agrees in [(0, True), (wrong[cell.relation], False)]:
+                cell.ours = cell.paper + away
+                cell.judge()
+                self.assertIs(cell.agrees, agrees, (cell.name, cell.label, cell.ours))
 
     def test_what_is_not_compared_says_why(self):
         left = [cell for cell in self.cells if cell["ok"] is None and cell["column"] != "claim"]
@@ -250,7 +296,7 @@ def compare_page(case, text, cells, names=None):
     expected = expected_numbers(attempted(cells))
     sections = {}
     for section in text.split("\n## ")[1:]:
-        name = re.search(r"`dpmf reproduce ([^`]+)`", section)
+        name = re.search(r"`papers/reproduce.py ([^` ]+)`", section)
         if name and (names is None or name.group(1) in names):
             sections[name.group(1)] = section
     case.assertEqual(list(sections), list(expected))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpmf reproduce all` is all tables in order, and what is not attempted; docs/reproduction.md is made of it."""
+"""`papers/reproduce.py all` is all tables in order, and what is not attempted; docs/reproduction.md is made of it."""
 import json
 import re
 import unittest

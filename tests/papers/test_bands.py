@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpmf reproduce`, McKenna 2024, Figures 2, 6, 8, 10 and 11: claims agree, and the curves fit together."""
+"""papers/reproduce.py, McKenna 2024, Figures 2, 6, 8, 10 and 11: claims agree, and the curves fit together."""
 import unittest
 
 import cases

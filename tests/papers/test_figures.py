@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpmf reproduce`, McKenna 2024, Figures 1 and 7: the text's claims agree, and noise is noise multiplier x loss.
+"""papers/reproduce.py, McKenna 2024, Figures 1 and 7: the text's claims agree, and noise is noise multiplier x loss.
 
 The other figures are in test_bands.py.
 """
