@@ -337,7 +337,6 @@ class dpmf_optimize_options(Structure):
         ("constraint", c_int),
         ("sweep", c_int),
         ("taper", c_int64),
-        ("settled_after", c_int64),
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),

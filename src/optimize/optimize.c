@@ -69,7 +69,7 @@ static dpmf_status optimize_tvblt(const optimize_task *task, dpmf_strategy **out
 
 static dpmf_status optimize_banded_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    if (o->sweep || o->taper != 0 || o->settled_after != 0) return toeplitz_variant(task, out, result);
+    if (o->sweep || o->taper != 0) return toeplitz_variant(task, out, result);
     return toeplitz_optimize_banded(task, out, result);
 }
 

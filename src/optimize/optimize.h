@@ -36,7 +36,7 @@ DPMF_MUST_CHECK dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_st
                                               dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
-/* The same by the sweep, with the taper, or with errors taken as settled (optimize/toeplitz/variants.c). */
+/* The same by the sweep or with the taper (optimize/toeplitz/variants.c). */
 DPMF_MUST_CHECK dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);
