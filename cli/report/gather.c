@@ -22,9 +22,7 @@ void report_note(report *r, const char *format, ...) {
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    text_add(&r->notes, "<li>");
-    html_words(&r->notes, text);
-    text_add(&r->notes, "</li>\n");
+    json_text(&r->notes, NULL, text);
 }
 
 int report_without(report *r, dpmf_status status, const char *part) {
