@@ -209,15 +209,15 @@ function heat(m) {
 /** The first column by lag: magnitudes on logarithmic axes, where a ring is a negative entry, or entries as they are. */
 function coefficients(m) {
     const square = m.rows === m.columns, name = !m.inverse ? "C" : square ? "C⁻¹" : "W";
-    if (!m.logarithmic)
+    if (!m.logarithmic) {
+        const x = axis(square ? "lag t" : "row", [0, 1, Math.min(9, m.rows - 1), ...at(m.first, 0)], {whole: true});
         return chart({
-            label: `Entries of the first column of ${name}`,
-            x: axis(square ? "lag t" : "row", [0, 1, Math.min(9, m.rows - 1), ...at(m.first, 0)], {whole: true}),
-            y: axis("entry", at(m.first, 1), {zero: true}), keys: signKeys(),
-            series: [{style: 1, points: m.first, stems: true, dots: true, hollow: ([, value]) => value < 0}],
+            label: `Entries of the first column of ${name}`, x, y: axis("entry", at(m.first, 1), {zero: true}), keys: signKeys(),
+            series: [{style: 1, points: m.first, stems: true, dots: true, hollow: ([, value]) => value < 0}, level(1, x, 0)],
             caption: `The first column of ${name}` + (square ? "" : ` (it has more ${m.inverse ? "columns" : "rows"} than steps)`) +
                 `: ${m.non_zero} of its ${m.rows} entries are not zero, ${m.first.length} of them are drawn.`,
         });
+    }
     const columns = [m.first, m.middle || []], largest = Math.max(...at(columns.flat(), 1).map(Math.abs));
     const seen = columns.map(points => points.filter(([, value]) => Math.abs(value) >= 1e-12 * largest));  // less is rounding
     const series = seen.filter(points => points.length).map((points, k) => {
@@ -382,14 +382,14 @@ function mechanismPage(o) {
         const pairs = name => p.curve.map(one => [one[name], one.delta]), end = p.curve[p.curve.length - 1];
         const both = sampling && end.epsilon_sampling_known < 6 * end.epsilon;  // where it does not press the first one flat
         const series = [
-            {style: 1, points: pairs("epsilon"), name: `this file (${p.kind})`},
+            {style: 1, points: pairs("epsilon"), name: `this file (${p.kind})`}, {style: 1, points: [[p.epsilon, p.delta]]},
             both && {style: 2, points: pairs("epsilon_sampling_known"),
                      name: "the same noise if the sampling were known (upper bound)"},
         ].filter(one => one);
         return chart({
             label: "delta, logarithmic, against epsilon for this mechanism", series,
-            x: axis("epsilon ε", [p.epsilon, ...series.flatMap(one => at(one.points, 0))], {zero: true}),
-            y: axis("delta δ", [p.delta, ...p.curve.map(one => one.delta)], {log: true}),
+            x: axis("epsilon ε", series.flatMap(one => at(one.points, 0)), {zero: true}),
+            y: axis("delta δ", series.flatMap(one => at(one.points, 1)), {log: true}),
             mark: {x: p.epsilon, y: p.delta, text: `ε = ${pretty(p.epsilon, 4)}`},
             caption: (p.confidence ? "For the one noise multiplier of the file. Each point holds with probability " +
                 `${pretty(p.confidence, 6)} over its own simulation.`
