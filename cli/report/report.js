@@ -166,10 +166,10 @@ const at = (points, i) => points.map(point => point[i]);
 
 /** A heat map: cells of one colour are one path of horizontal runs. */
 function heat(m) {
-    const LEFT = 112, TOP = 54, SIDE = 512, BAR = 20, LEVELS = 12, [rows, columns] = [m.levels.length, m.levels[0].length];
+    const BEGIN = 112, ABOVE = 54, SIDE = 512, BAR = 20, LEVELS = 12, [rows, columns] = [m.levels.length, m.levels[0].length];
     // Entries are squares, unless far more rows than columns, or the other way, would make them too small to see.
-    const height = SIDE * Math.min(1.5, Math.max(0.6, m.rows / m.columns)), bar = TOP + height + 24;
-    const step = SIDE / (2 * LEVELS + 1), colour = at => (at > 0 ? "p" : "n") + Math.abs(at), runs = new Map(), scale = [];
+    const height = SIDE * Math.min(1.5, Math.max(0.6, m.rows / m.columns)), bar = ABOVE + height + 24;
+    const step = SIDE / (2 * LEVELS + 1), colour = n => (n > 0 ? "p" : "n") + Math.abs(n), runs = new Map(), scale = [];
     m.levels.forEach((row, i) => {
         for (let j = 0, end; j < columns; j = end) {
             for (end = j + 1; end < columns && row[end] === row[j]; ++end);
@@ -178,26 +178,26 @@ function heat(m) {
     });
     const text = (style, x, y, anchor, words, dy = 0) =>
         svg("text", {class: style, x, y, dy, "text-anchor": anchor}, words);
-    const box = (style, y, height) => svg("rect", {class: style, x: LEFT, y, width: SIDE, height});
-    for (let at = -LEVELS; at <= LEVELS; ++at)
-        if (at) scale.push(svg("rect", {class: colour(at), x: LEFT + step * (at + LEVELS), y: bar, width: step + 0.2, height: BAR}));
+    const box = (style, y, height) => svg("rect", {class: style, x: BEGIN, y, width: SIDE, height});
+    for (let n = -LEVELS; n <= LEVELS; ++n)
+        if (n) scale.push(svg("rect", {class: colour(n), x: BEGIN + step * (n + LEVELS), y: bar, width: step + 0.2, height: BAR}));
     for (const [sign, decades, anchor] of [[-1, 0, "start"], [-1, 2, "middle"], [1, 2, "middle"], [1, 0, "end"]])
-        scale.push(text("tick", LEFT + step * (LEVELS + 0.5 + sign * (LEVELS + 0.5 - 3 * decades)), bar + BAR + 24, anchor,
+        scale.push(text("tick", BEGIN + step * (LEVELS + 0.5 + sign * (LEVELS + 0.5 - 3 * decades)), bar + BAR + 24, anchor,
             pretty(sign * m.largest * 10 ** -decades, 3)));
     const label = `Heat map of ${m.inverse ? "the left inverse of C" : "C"}, ${m.rows} rows and ${m.columns} columns, entries ` +
         `up to ${pretty(m.largest, 4)} in magnitude`;
     const picture = svg("svg", {role: "img", viewBox: `0 0 640 ${Math.round(bar + BAR + 40)}`, "aria-label": label},
-        box("paper", TOP, height),
-        svg("g", {transform: `translate(${LEFT} ${TOP}) scale(${SIDE / columns} ${height / rows})`,
-                  "shape-rendering": "crispEdges"}, [...runs].map(([at, d]) => svg("path", {class: colour(at), d}))),
-        box("outline", TOP, height),
-        text("tick", LEFT, TOP - 10, "start", "0"), text("title", LEFT + SIDE / 2, TOP - 10, "middle", "column"),
-        m.columns > 1 && text("tick", LEFT + SIDE, TOP - 10, "end", count(m.columns - 1)),
-        text("tick", LEFT - 8, TOP, "end", "0", ".8em"),
-        text("title", LEFT - 8, TOP + height / 2, "end", "row", ".33em"),
-        m.rows > 1 && text("tick side", LEFT - 8, TOP + height, "end", count(m.rows - 1)),
+        box("paper", ABOVE, height),
+        svg("g", {transform: `translate(${BEGIN} ${ABOVE}) scale(${SIDE / columns} ${height / rows})`,
+                  "shape-rendering": "crispEdges"}, [...runs].map(([n, d]) => svg("path", {class: colour(n), d}))),
+        box("outline", ABOVE, height),
+        text("tick", BEGIN, ABOVE - 10, "start", "0"), text("title", BEGIN + SIDE / 2, ABOVE - 10, "middle", "column"),
+        m.columns > 1 && text("tick", BEGIN + SIDE, ABOVE - 10, "end", count(m.columns - 1)),
+        text("tick", BEGIN - 8, ABOVE, "end", "0", ".8em"),
+        text("title", BEGIN - 8, ABOVE + height / 2, "end", "row", ".33em"),
+        m.rows > 1 && text("tick side", BEGIN - 8, ABOVE + height, "end", count(m.rows - 1)),
         svg("g", {"shape-rendering": "crispEdges"}, scale), box("outline", bar, BAR),
-        text("tick", LEFT + SIDE / 2, bar + BAR + 24, "middle", "0"));
+        text("tick", BEGIN + SIDE / 2, bar + BAR + 24, "middle", "0"));
     const name = m.inverse ? m.rows === m.columns ? "C⁻¹" : "W, the decoder, a left inverse of C" : "C, the encoder";
     const read = m.columns_read === m.columns ? "all" : count(m.columns_read);
     return figure(picture, [], `${name}, ${count(m.rows)} × ${count(m.columns)}. ` +
